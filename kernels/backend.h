@@ -1,0 +1,170 @@
+// Backends run plans. One coarse interface: a task (a plan, its input and where the result goes), a range of its rows, and a
+// cancel flag. Callers cut large work into ranges; the bits never depend on the cut, the thread, the instruction set or the
+// backend.
+#ifndef PHASOR_KERNELS_BACKEND_H_
+#define PHASOR_KERNELS_BACKEND_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "kernels/core/dtype.h"
+#include "kernels/encodings/plan.h"
+
+namespace phasor {
+
+// Half-open range of a task's rows.
+struct RowRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// How the written bytes will be used next.
+enum class StoreHint : uint8_t {
+  kAuto,      // decided by size: streaming stores above half the L2 cache
+  kReadNext,  // the same core reads them at once: normal stores
+  kKeep,      // kept for later: streaming stores
+};
+
+// Positions of consecutive table rows: ids when not empty (one per row), else start + row·stride. |position| < 2^31.
+struct PositionSource {
+  int64_t start = 0;
+  int64_t stride = 1;
+  std::span<const int64_t> ids;
+};
+
+// Row r, pair i: cos[r·row_stride + i] = A·cos(position_r·inv_freq_i) and sin likewise, each [rows, pairs] of `dtype`.
+// inverse: cos/A and sin/A instead of A·cos and A·sin (what an inverse rotation needs; sin keeps its sign).
+// `cos` or `sin` may be null: that half is not written. Addresses need the alignment of the element only; 64-byte alignment
+// and a row_stride that is a multiple of 64 bytes allow streaming stores.
+struct AngleTask {
+  const AnglePlan* plan = nullptr;
+  PositionSource positions;
+  DType dtype = DType::kF32;  // IsFloat
+  bool inverse = false;
+  void* cos = nullptr;
+  void* sin = nullptr;
+  int64_t row_stride = 0;  // elements, ≥ pairs
+  StoreHint hint = StoreHint::kAuto;
+};
+
+// Rotates `tokens` × `heads` vectors. Rows are tokens. For token t, head h: x at x + t·x_token_stride + h·x_head_stride
+// (elements of dtype; channels are contiguous), pair i is (i, i + n) or (2i, 2i + 1) of channels [0, 2n), n = pairs:
+//   y_a = x_a·c − x_b·s,  y_b = x_b·c + x_a·s   (direction +1)
+//   y_a = x_a·c + x_b·s,  y_b = x_b·c − x_a·s   (inverse)
+// with c = cos[row·table_stride + i], row = t (or table_rows[t]). Computed as fma(x_a, c, −(x_b·s)) and so on in
+// ComputeType; 16-bit results are rounded once, to nearest even; a NaN result is the canonical quiet NaN. Channels [2n,
+// head_dim) are copied when y != x. y == x with equal strides: in place; any other overlap of x and y is not allowed.
+struct RotateTask {
+  DType dtype = DType::kF32;  // IsFloat
+  Pairing pairing = Pairing::kHalfSplit;
+  bool inverse = false;
+  int64_t tokens = 0;
+  int64_t heads = 0;
+  int64_t head_dim = 0;  // ≥ 2·pairs
+  int64_t pairs = 0;
+  const void* x = nullptr;
+  void* y = nullptr;
+  int64_t x_token_stride = 0, x_head_stride = 0;
+  int64_t y_token_stride = 0, y_head_stride = 0;
+  const void* cos = nullptr;  // double for f64, float for f32, f16 and bf16
+  const void* sin = nullptr;
+  int64_t table_stride = 0;             // elements between table rows
+  std::span<const int32_t> table_rows;  // empty: row t
+  StoreHint hint = StoreHint::kAuto;
+};
+
+// Distances as rows: out[h·head_stride + (d − first_distance)] = RN(value of head first_head + h at key − query = d).
+// Rows are distances first_distance + [begin, end).
+struct BiasVectorTask {
+  const BiasPlan* plan = nullptr;
+  DType dtype = DType::kF32;   // IsFloat
+  int64_t first_distance = 0;  // |distance| < 2^32
+  int64_t first_head = 0;
+  int64_t heads = 0;
+  void* out = nullptr;
+  int64_t head_stride = 0;  // elements
+};
+
+// A Toeplitz matrix from its vector. Rows are (head, query) pairs: row r is head r / queries, query r % queries, and
+// out[r·keys + k] = vector[head·vector_stride + (queries − 1 − query) + k]. Element bits are copied, so `element_size` is
+// all that matters of the type (2, 4 or 8).
+struct ToeplitzTask {
+  int64_t element_size = 4;
+  int64_t heads = 0;
+  int64_t queries = 0;
+  int64_t keys = 0;
+  const void* vector = nullptr;  // [heads, queries + keys − 1]
+  int64_t vector_stride = 0;     // elements, ≥ queries + keys − 1
+  void* out = nullptr;           // [heads, queries, keys]
+  StoreHint hint = StoreHint::kAuto;
+};
+
+// Columns of a table assembled from its cos and sin halves. Rows are table rows; element bits are copied.
+enum class TableForm : uint8_t {
+  kHalf = 1,                   // cos [n], sin [n] as they are
+  kDuplicated = 2,             // cos [c_0 … c_{n−1}, c_0 … c_{n−1}], sin likewise
+  kInterleavedDuplicated = 3,  // cos [c_0, c_0, c_1, c_1, …], sin likewise
+  kConcatenated = 4,           // one array [c_0 … c_{n−1}, s_0 … s_{n−1}]
+  kSinCosInterleaved = 5,      // one array [s_0, c_0, s_1, c_1, …] cut to `columns`
+  kSinCosConcatenated = 6,     // one array [s_0 …, c_0 …]: ceil(columns/2) sines, then floor(columns/2) cosines
+};
+struct AssembleTask {
+  TableForm form = TableForm::kDuplicated;
+  int64_t element_size = 4;
+  int64_t pairs = 0;
+  int64_t columns = 0;  // width of an output row; a column that the form does not fill is zero
+  const void* cos = nullptr;
+  const void* sin = nullptr;
+  int64_t table_stride = 0;             // elements between rows of cos and sin
+  std::span<const int32_t> table_rows;  // empty: row r
+  void* out = nullptr;                  // [rows, columns]; of kDuplicated and kInterleavedDuplicated: the cos array
+  void* out_sin = nullptr;              // the sin array of those two forms, else null
+  StoreHint hint = StoreHint::kAuto;
+};
+
+using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask>;
+
+// Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
+using CancelFlag = std::atomic<bool>;
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // "cpu", "reference", "cuda".
+  virtual std::string_view name() const = 0;
+  // What it runs on, for logs: "avx512 (AVX3)", "scalar".
+  virtual std::string description() const = 0;
+  // Runs rows [rows.begin, rows.end) of the task on the calling thread. Thread-safe; no state is kept between calls but for
+  // per-plan set-up caches. Arguments are the caller's duty, checked by assertion in debug builds only; a position out of
+  // range or a null output is INVALID_ARGUMENT all the same. `cancel` may be null. Errors: CANCELLED, INVALID_ARGUMENT,
+  // UNIMPLEMENTED.
+  virtual absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const = 0;
+};
+
+// Backends compiled in, in priority order, each with whether it can run here and why not.
+struct BackendInfo {
+  std::string_view name;
+  bool usable;
+  std::string reason;  // of not being usable
+};
+std::vector<BackendInfo> ListBackends();
+
+// "auto": the first usable one. A name that is unknown or not usable: FAILED_PRECONDITION that lists the names.
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name);
+
+// Rows that Run handles in about a millisecond or less on one core; callers that promise to react quickly cut by it. At
+// least 1.
+int64_t RowsPerSlice(const Task& task);
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_BACKEND_H_

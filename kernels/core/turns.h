@@ -1,0 +1,45 @@
+// Angles as fixed-point turns, wide enough that position × frequency loses nothing that a double could show.
+#ifndef PHASOR_KERNELS_CORE_TURNS_H_
+#define PHASOR_KERNELS_CORE_TURNS_H_
+
+#include <array>
+#include <cstdint>
+
+namespace phasor {
+
+// A non-negative number of turns (1 turn = 2π): Σ limb[i]·2^(64·(i−3)). limb[3] is the integer part, limb[0..2] the
+// 192-bit fraction (limb[2] most significant). A frequency is inv_freq / 2π turns per position, rounded to nearest;
+// with |position| < 2^31 the phase is then good to 2^−162 of a turn.
+struct Turns {
+  std::array<uint64_t, 4> limb{};
+
+  friend bool operator==(const Turns&, const Turns&) = default;
+  bool IsZero() const { return (limb[0] | limb[1] | limb[2] | limb[3]) == 0; }
+};
+
+// frequency × position, modulo one turn: the integer part of the result is dropped. Any int64_t position whose magnitude is
+// below 2^63; a negative one gives 1 − the phase of its magnitude (two's complement of the fraction).
+inline Turns PhaseOf(const Turns& frequency, int64_t position) {
+  const uint64_t magnitude = position < 0 ? uint64_t{0} - static_cast<uint64_t>(position) : static_cast<uint64_t>(position);
+  Turns phase;
+  unsigned __int128 carry = 0;
+  for (int i = 0; i < 3; ++i) {
+    carry += static_cast<unsigned __int128>(frequency.limb[i]) * magnitude;
+    phase.limb[i] = static_cast<uint64_t>(carry);
+    carry >>= 64;
+  }
+  if (position < 0) {
+    uint64_t borrow = 0;
+    for (int i = 0; i < 3; ++i) {
+      const unsigned __int128 difference =
+          (static_cast<unsigned __int128>(1) << 64) - phase.limb[i] - borrow;  // 2^64 − limb − borrow
+      phase.limb[i] = static_cast<uint64_t>(difference);
+      borrow = (difference >> 64) == 0 ? 1 : 0;
+    }
+  }
+  return phase;
+}
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_CORE_TURNS_H_

@@ -1,0 +1,57 @@
+// What backends run. Many schemes resolve to few plans: a table of angles (cos and sin) or a bias that depends on the
+// distance. Two spellings of one thing give equal plans; equal plans give equal bits.
+#ifndef PHASOR_KERNELS_ENCODINGS_PLAN_H_
+#define PHASOR_KERNELS_ENCODINGS_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/core/double_double.h"
+#include "kernels/core/turns.h"
+#include "kernels/encodings/spec.h"
+
+namespace phasor {
+
+enum class Precision : uint8_t {
+  // Every entry is the correctly rounded value of its definition (f64: within 0.5001 ulp).
+  kExact = 1,
+  // What float32 libraries mean: angle = fl32(fl32(inv_freq)·fl32(position)), cos and sin of it correctly rounded to f32,
+  // times fl32(A) in f32, then one cast.
+  kCompatF32 = 2,
+};
+
+// cos and sin of position × inv_freq, times attention_factor: the table [positions, pairs] of RoPE and of sinusoids.
+struct AnglePlan {
+  Precision precision = Precision::kExact;
+  std::vector<Turns> frequencies;   // per pair: inv_freq / 2π, 192 fractional bits
+  std::vector<double> inv_freq;     // per pair: radians per position, correctly rounded (information; not part of the key)
+  std::vector<float> inv_freq_f32;  // per pair: correctly rounded; what kCompatF32 computes from
+  DoubleDouble attention_factor{1, 0};  // A, good to 2^−100 (a given one is exact)
+  float attention_factor_f32 = 1;       // A rounded once; what kCompatF32 multiplies by
+
+  int64_t pairs() const { return static_cast<int64_t>(frequencies.size()); }
+};
+
+// b[h, query, key] = RN(value_h(key − query)): one rounding of the exact product.
+struct BiasPlan {
+  AlibiForm form = AlibiForm::kCausal;
+  std::vector<DoubleDouble> slopes;  // per global head, good to 2^−100 (given ones are exact)
+
+  int64_t heads() const { return static_cast<int64_t>(slopes.size()); }
+};
+
+using Plan = std::variant<AnglePlan, BiasPlan>;
+
+// The canonical bytes of everything in a plan that decides output bits, and nothing else: equal plans and only they have
+// equal keys. Used whole as a cache key and as the input of fingerprints; stable across processes of one numerics version.
+std::string PlanKey(const Plan& plan);
+
+// Any change of an output bit anywhere raises this number; it is part of every fingerprint.
+inline constexpr int kNumericsVersion = 1;
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_ENCODINGS_PLAN_H_
