@@ -1,0 +1,117 @@
+// Requests after parsing and validation. Only RequestParser makes them, so whoever holds one need not check again: every
+// shape agrees with its payload, every position is in range, every size was computed without overflow and is within the
+// limits.
+#ifndef PHASOR_SERVER_REQUEST_H_
+#define PHASOR_SERVER_REQUEST_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "kernels/backend.h"
+#include "kernels/core/dtype.h"
+#include "kernels/encodings/encoding.h"
+#include "server/bytes.h"
+
+namespace phasor::server {
+
+// Positions of `count` rows: an arithmetic sequence, or ids. All |position| ≤ the limit.
+struct PositionSet {
+  int64_t start = 0;
+  int64_t stride = 1;
+  int64_t count = 0;
+  std::vector<int64_t> ids;  // when not empty: `count` of them, and start and stride do not count
+  int64_t largest = 0;       // the largest position, for the warning beyond the model's maximum; −1 when count is 0
+
+  int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
+};
+
+// What both operations share: which numbers.
+struct TableSource {
+  CanonicalSpec spec;
+  std::optional<int64_t> sequence_length;  // set when the scheme needs it
+  Precision precision = Precision::kExact;
+};
+
+struct TableRequest {
+  PositionSet positions;
+  TableForm form = TableForm::kHalf;  // for sinusoids kSinCosInterleaved or kSinCosConcatenated
+  bool include_inv_freq = false;
+  bool inverse = false;
+};
+
+enum class BiasForm : uint8_t { kFull = 1, kVector = 2, kRow = 3 };
+struct BiasRequest {
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t query_offset = 0;
+  int64_t first_head = 0;
+  int64_t heads = 0;
+  BiasForm form = BiasForm::kVector;
+};
+
+struct PrecomputeItem {
+  TableSource source;
+  DType dtype = DType::kF32;
+  std::variant<TableRequest, BiasRequest> window;
+  std::string if_fingerprint_not;  // 32 bytes or empty
+  int64_t payload_bytes = 0;       // exact size of the answer's payload, inv_freq included
+};
+
+// A tensor to work on: [batch, sequence, heads, head_dim] through strides (elements), whatever the layout on the wire.
+// THD: batch 1, sequence = tokens.
+struct TensorInput {
+  DType dtype = DType::kF32;
+  int64_t batch = 0, sequence = 0, heads = 0, head_dim = 0;
+  int64_t batch_stride = 0, sequence_stride = 0, head_stride = 0;
+  std::vector<int64_t> shape;    // as on the wire, for the answer
+  std::vector<int64_t> strides;  // as on the wire, may be empty
+  int64_t bytes = 0;             // size of the storage
+  Chunks payload;                // the received pieces, not yet gathered; empty under validate_only
+};
+
+struct ApplyItem {
+  TableSource source;
+  // One position per token, [batch · sequence] in (batch, sequence) order when `per_batch`, else [sequence] for every batch
+  // row.
+  PositionSet positions;
+  bool per_batch = false;
+  bool inverse = false;
+  std::vector<TensorInput> tensors;
+  int64_t payload_bytes = 0;
+};
+
+// An item that was refused keeps its place in the batch.
+template <typename T>
+using Batch = std::vector<absl::StatusOr<T>>;
+
+// The seal: constructible by the parser alone (and by tests through it).
+template <typename T>
+class Validated {
+ public:
+  const Batch<T>& items() const { return items_; }
+  Batch<T>& items() { return items_; }
+  bool validate_only() const { return validate_only_; }
+  // Payload of the request and of the answer together: what admission charges.
+  int64_t charged_bytes() const { return charged_bytes_; }
+
+ private:
+  friend class RequestParser;
+  Validated() = default;
+  Batch<T> items_;
+  bool validate_only_ = false;
+  int64_t charged_bytes_ = 0;
+};
+
+using ValidatedPrecompute = Validated<PrecomputeItem>;
+using ValidatedApply = Validated<ApplyItem>;
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_REQUEST_H_
