@@ -3,6 +3,9 @@
 #   phasor_cc_library(NAME core SRCS a.cc HDRS a.h DEPS absl::status PRIVATE_DEPS hwy::hwy [INSTALL])   → phasor::core
 #   phasor_cc_binary(NAME phasord SRCS main.cc DEPS phasor::server)                                     → build/bin/phasord
 #   phasor_cc_test(NAME narrow_test SRCS narrow_test.cc DEPS phasor::core [LABELS slow] [TIMEOUT 60])   → a CTest
+#       LABELS threads: `make sanitize` also runs it under ThreadSanitizer (no gRPC in it: Debian's is not instrumented)
+#   phasor_cc_fuzzer(NAME wire_fuzzer SRCS wire_fuzzer.cc DEPS phasor::wire CORPUS corpus/wire [MUTATIONS 2000])
+#       → with PHASOR_FUZZ a libFuzzer program for `make fuzz`, otherwise a CTest over the corpus and its mutations
 
 set(PHASOR_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter -Werror)
 # The bits of results are part of the contract: no contraction that the source does not spell.
@@ -12,6 +15,12 @@ if(PHASOR_SANITIZE)
   add_compile_options(-fsanitize=${PHASOR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${PHASOR_SANITIZE})
 endif()
+
+if(PHASOR_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_custom_target(fuzzers)
+endif()
+add_custom_target(threads_tests)
 
 function(phasor_target_defaults target)
   target_compile_options(${target} PRIVATE ${PHASOR_FLAGS} ${PHASOR_WARNINGS})
@@ -61,4 +70,29 @@ function(phasor_cc_test)
   endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} ${ARG_ARGS})
   set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threads_tests ${ARG_NAME})
+  endif()
+endfunction()
+
+function(phasor_cc_fuzzer)
+  cmake_parse_arguments(ARG "" "NAME;CORPUS;MUTATIONS" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  phasor_target_defaults(${ARG_NAME})
+  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_CORPUS})
+  if(PHASOR_FUZZ)
+    target_link_options(${ARG_NAME} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${ARG_NAME})
+    # Read by deploy/fuzz.sh: which corpus belongs to which program.
+    file(WRITE ${CMAKE_BINARY_DIR}/fuzzers/${ARG_NAME}.corpus "${corpus}\n")
+  else()
+    if(NOT ARG_MUTATIONS)
+      set(ARG_MUTATIONS 2000)
+    endif()
+    target_sources(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --mutations=${ARG_MUTATIONS} ${corpus})
+    set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT 120 LABELS fuzz)
+  endif()
 endfunction()

