@@ -1,0 +1,65 @@
+#include "kernels/encodings/plan.h"
+
+#include <bit>
+
+namespace phasor {
+namespace {
+
+// First byte of a key. Never reused for another layout.
+enum class KeyKind : uint8_t { kExactAngles = 1, kCompatF32Angles = 2, kBias = 3 };
+
+class KeyWriter {
+ public:
+  explicit KeyWriter(KeyKind kind) { key_.push_back(static_cast<char>(kind)); }
+
+  // Little-endian on every machine.
+  template <typename T>
+  void Word(T value) {
+    for (size_t i = 0; i < sizeof(T); ++i) key_.push_back(static_cast<char>(value >> (8 * i)));
+  }
+  void Double(double value) { Word(std::bit_cast<uint64_t>(value)); }
+  void Float(float value) { Word(std::bit_cast<uint32_t>(value)); }
+  void Double(const DoubleDouble& value) {
+    Double(value.hi);
+    Double(value.lo);
+  }
+
+  std::string Take() && { return std::move(key_); }
+
+ private:
+  std::string key_;
+};
+
+std::string KeyOf(const AnglePlan& plan) {
+  // Each precision keys what it computes from, and only that.
+  if (plan.precision == Precision::kCompatF32) {
+    KeyWriter writer(KeyKind::kCompatF32Angles);
+    writer.Word(static_cast<uint64_t>(plan.pairs()));
+    for (float f : plan.inv_freq_f32) writer.Float(f);
+    writer.Float(plan.attention_factor_f32);
+    return std::move(writer).Take();
+  }
+  KeyWriter writer(KeyKind::kExactAngles);
+  writer.Word(static_cast<uint64_t>(plan.pairs()));
+  for (const Turns& f : plan.frequencies) {
+    for (uint64_t limb : f.limb) writer.Word(limb);
+  }
+  writer.Double(plan.attention_factor);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const BiasPlan& plan) {
+  KeyWriter writer(KeyKind::kBias);
+  writer.Word(static_cast<uint8_t>(plan.form));
+  writer.Word(static_cast<uint64_t>(plan.heads()));
+  for (const DoubleDouble& slope : plan.slopes) writer.Double(slope);
+  return std::move(writer).Take();
+}
+
+}  // namespace
+
+std::string PlanKey(const Plan& plan) {
+  return std::visit([](const auto& p) { return KeyOf(p); }, plan);
+}
+
+}  // namespace phasor

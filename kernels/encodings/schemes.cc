@@ -1,0 +1,43 @@
+#include "kernels/encodings/schemes.h"
+
+namespace phasor {
+namespace {
+
+// The list. Constant-initialised: no scheme registers itself, so none can be lost by a linker.
+constexpr const Scheme* kSchemes[] = {
+    &kRopeDefault,  &kRopeLinear,       &kRopeNtkAware, &kRopeDynamicNtk, &kRopeYarn, &kRopeLlama3,
+    &kRopeLongRope, &kRopeProportional, &kRopeQwen1Ntk, &kSinusoidal,     &kAlibi,
+};
+
+struct ScheduleToScheme {
+  const Scheme& operator()(const DefaultSchedule&) const { return kRopeDefault; }
+  const Scheme& operator()(const LinearSchedule&) const { return kRopeLinear; }
+  const Scheme& operator()(const NtkAwareSchedule&) const { return kRopeNtkAware; }
+  const Scheme& operator()(const DynamicNtkSchedule&) const { return kRopeDynamicNtk; }
+  const Scheme& operator()(const YarnSchedule&) const { return kRopeYarn; }
+  const Scheme& operator()(const Llama3Schedule&) const { return kRopeLlama3; }
+  const Scheme& operator()(const LongRopeSchedule&) const { return kRopeLongRope; }
+  const Scheme& operator()(const ProportionalSchedule&) const { return kRopeProportional; }
+  const Scheme& operator()(const Qwen1NtkSchedule&) const { return kRopeQwen1Ntk; }
+};
+
+struct SpecToScheme {
+  const Scheme& operator()(const RopeSpec& rope) const { return std::visit(ScheduleToScheme{}, rope.schedule); }
+  const Scheme& operator()(const SinusoidalSpec&) const { return kSinusoidal; }
+  const Scheme& operator()(const AlibiSpec&) const { return kAlibi; }
+};
+
+}  // namespace
+
+std::span<const Scheme* const> Schemes() { return kSchemes; }
+
+const Scheme& SchemeOf(const EncodingSpec& spec) { return std::visit(SpecToScheme{}, spec); }
+
+const Scheme* FindScheme(std::string_view name) {
+  for (const Scheme* scheme : kSchemes) {
+    if (scheme->name == name) return scheme;
+  }
+  return nullptr;
+}
+
+}  // namespace phasor

@@ -1,0 +1,23 @@
+// The schemes, one per file. schemes.cc lists them.
+#ifndef PHASOR_KERNELS_ENCODINGS_SCHEMES_H_
+#define PHASOR_KERNELS_ENCODINGS_SCHEMES_H_
+
+#include "kernels/encodings/encoding.h"
+
+namespace phasor {
+
+extern const Scheme kRopeDefault;
+extern const Scheme kRopeLinear;
+extern const Scheme kRopeNtkAware;
+extern const Scheme kRopeDynamicNtk;
+extern const Scheme kRopeYarn;
+extern const Scheme kRopeLlama3;
+extern const Scheme kRopeLongRope;
+extern const Scheme kRopeProportional;
+extern const Scheme kRopeQwen1Ntk;
+extern const Scheme kSinusoidal;
+extern const Scheme kAlibi;
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_ENCODINGS_SCHEMES_H_
