@@ -1,0 +1,42 @@
+// From bytes to validated requests: the only door into the engine.
+#ifndef PHASOR_SERVER_REQUEST_PARSER_H_
+#define PHASOR_SERVER_REQUEST_PARSER_H_
+
+#include "absl/status/statusor.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "phasor/v1/position_service.pb.h"
+
+#include "proto/raw/payloads.h"
+#include "server/limits.h"
+#include "server/request.h"
+
+namespace phasor::server {
+
+// Checks all that request.h promises, with sizes computed before anything is allocated by them. Thread-safe, no state but
+// the limits; costs microseconds per item plus a pass over position ids and masks.
+//
+// Errors of the call: INVALID_ARGUMENT (malformed message; no items or too many; payload of the request or of the answer
+// over the limits). Errors of an item stay in its place in the batch, with paths such as "items[3].positions.ids.shape":
+// INVALID_ARGUMENT with field, given and allowed; UNIMPLEMENTED for what the contract has but this version does not serve.
+class RequestParser {
+ public:
+  explicit RequestParser(const Limits& limits) : limits_(limits) {}
+
+  // Payloads of tensors are left where they were received; the batch keeps them alive.
+  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request) const;
+  absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request) const;
+
+  // The same from parsed messages, whose Tensor.data fields hold tokens of `payloads` (proto/raw/payload_cutter.h).
+  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const v1::PrecomputeRequest& request,
+                                                      const raw::Payloads& payloads) const;
+  absl::StatusOr<ValidatedApply> ParseApply(const v1::ApplyRequest& request, const raw::Payloads& payloads) const;
+
+  const Limits& limits() const { return limits_; }
+
+ private:
+  Limits limits_;
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_REQUEST_PARSER_H_

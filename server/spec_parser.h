@@ -1,0 +1,22 @@
+// Specs between the wire and the kernels library: names only, no numbers are judged here but enum numbers.
+#ifndef PHASOR_SERVER_SPEC_PARSER_H_
+#define PHASOR_SERVER_SPEC_PARSER_H_
+
+#include "absl/status/statusor.h"
+#include "phasor/v1/encoding.pb.h"
+
+#include "kernels/encodings/encoding.h"
+
+namespace phasor::server {
+
+// Unset enums are left to Canonicalize's defaults. Errors: INVALID_ARGUMENT with a SpecError whose path is relative to the
+// spec: no scheme set ("", given nothing), or an enum number that the contract does not have.
+absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message);
+
+// Replaces `message`. Every field that is set in `spec` is written, so that a canonical spec shows all its defaults.
+// SpecFromProto of the result gives `spec` again.
+void SpecToProto(const EncodingSpec& spec, v1::EncodingSpec* message);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_SPEC_PARSER_H_
