@@ -14,7 +14,7 @@ packages_of() {
       protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev prometheus-cpp-dev libhwy-dev libspdlog-dev \
       libcli11-dev rapidjson-dev libboost-dev libssl-dev zlib1g-dev ;;
     test) echo libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev libgmp-dev python3-venv ca-certificates ;;
-    check) echo "clang-format-19|clang-format-18" shellcheck git python3 python3-venv ca-certificates ;;
+    check) echo "clang-format-19|clang-format-18" shellcheck cmake git python3 python3-venv ca-certificates ;;
     tidy) echo "clang-tidy-19|clang-tidy-18" ;;
     sanitize) echo g++ ;;  # the runtimes come with GCC
     fuzz) echo "clang-19|clang-18" "libclang-rt-19-dev|libclang-rt-18-dev" ;;

@@ -1,0 +1,36 @@
+# The server and the tool on Debian slim. `deploy/image.sh` (make image) builds it with or without a container engine.
+ARG BASE=debian:bookworm-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY deploy/install-dependencies.sh deploy/
+RUN deploy/install-dependencies.sh build
+COPY . .
+RUN cmake --preset package --log-level=WARNING \
+ && cmake --build --preset package --parallel \
+ && strip build/package/bin/phasord build/package/bin/phasor
+
+FROM ${BASE}
+ARG VERSION=0.0.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Phasor" \
+      org.opencontainers.image.description="Exact tables and tensors of position encodings and attention biases, over gRPC" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends \
+      libgrpc++1.51 libprometheus-cpp-pull1.0 libspdlog1.10 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/*
+COPY LICENSE /usr/share/doc/phasor/copyright
+COPY --from=build /src/build/package/bin/phasord /src/build/package/bin/phasor /usr/local/bin/
+ENV PHASOR_LISTEN=0.0.0.0:50051 \
+    PHASOR_METRICS_LISTEN=0.0.0.0:9464
+EXPOSE 50051 9464
+# A number, so that an orchestrator can see that it is not root.
+USER 65532:65532
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
+  CMD ["/usr/local/bin/phasor", "--server=127.0.0.1:50051", "info"]
+ENTRYPOINT ["/usr/local/bin/phasord"]

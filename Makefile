@@ -1,0 +1,87 @@
+# Thin over the CMake presets. Each target installs what it lacks, so each works as the first command in a fresh clone.
+# `make help` lists them.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+# Overridable: make build JOBS=8, make serve FLAGS='--listen=127.0.0.1:50051', make test TESTS=narrow, make fuzz SECONDS_EACH=600
+JOBS ?= $(shell nproc)
+FLAGS ?=
+TESTS ?=
+SECONDS_EACH ?= 60
+
+need = @deploy/install-dependencies.sh
+configure = cmake --preset $(1) --log-level=WARNING
+
+.PHONY: help demo test build serve load bench check tidy sanitize fuzz cuda image clean
+
+help:  ## This list
+	@echo "Phasor: make TARGET"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: build  ## The main job on real models' configurations, checked; stops what it started
+	@deploy/demo.sh
+
+build:  ## build/bin/phasord (the server) and build/bin/phasor (the command-line tool)
+	$(need) build test
+	@$(call configure,release)
+	@cmake --build --preset release --parallel $(JOBS) --target phasord phasor
+
+test:  ## Build everything and run every test (TESTS=regex for some)
+	$(need) build test
+	@deploy/install-tools.sh clients go grpcurl grpc-health-probe ghz
+	@$(call configure,release)
+	@cmake --build --preset release --parallel $(JOBS)
+	@ctest --preset release $(if $(TESTS),-R '$(TESTS)')
+
+serve: build  ## Run the server on 127.0.0.1 (FLAGS='…' are phasord's)
+	@exec build/bin/phasord $(FLAGS)
+
+load: build  ## Load test of a server it starts, with ghz
+	$(need) load
+	@deploy/install-tools.sh ghz
+	@deploy/load/run.sh
+
+bench:  ## Ratios against this machine's floors, in one run; also build/bench.json
+	$(need) build test
+	@$(call configure,release)
+	@cmake --build --preset release --parallel $(JOBS) --target phasor_bench
+	@build/bin/phasor_bench --json=build/bench.json $(FLAGS)
+
+check:  ## Format, layering, contract and script checks
+	$(need) check
+	@deploy/install-tools.sh check
+	@deploy/check.sh
+
+tidy:  ## clang-tidy over the sources that differ from main (FILES='…' for others)
+	$(need) build test tidy
+	@$(call configure,release)
+	@deploy/tidy.sh $(FILES)
+
+sanitize:  ## Every test under ASan and UBSan, the threaded core under TSan
+	$(need) build test sanitize
+	@deploy/install-tools.sh clients go grpcurl grpc-health-probe ghz
+	@$(call configure,asan-ubsan)
+	@cmake --build --preset asan-ubsan --parallel $(JOBS)
+	@ctest --preset asan-ubsan
+	@$(call configure,tsan)
+	@cmake --build --preset tsan --parallel $(JOBS)
+	@ctest --preset tsan
+
+fuzz:  ## Run every fuzzer (SECONDS_EACH=60)
+	$(need) build test fuzz
+	@$(call configure,fuzz)
+	@cmake --build --preset fuzz --parallel $(JOBS)
+	@deploy/fuzz.sh $(SECONDS_EACH)
+
+cuda:  ## The CUDA backend: not part of this version
+	@echo "The CUDA backend is not part of this version. The CPU backend serves every scheme: make build" >&2
+	@exit 1
+
+image:  ## Build the container image, start its server, call it, report the size
+	$(need) build image
+	@deploy/image.sh
+
+clean:  ## Remove what was built (keeps downloaded tools; rm -rf build removes those too)
+	@if [[ -d build ]]; then find build -mindepth 1 -maxdepth 1 ! -name _tools ! -name _deps -exec rm -rf {} +; fi
