@@ -92,7 +92,7 @@ WideSinCos SinCosOfTurns(const Wide& turns) {
   return {W(mp::sin(angle)), W(mp::cos(angle))};
 }
 
-uint64_t RoundToBits(const Wide& x, const FloatFormat& format) {
+uint64_t RoundToBits(const Wide& x, const BinaryFormat& format) {
   const Number magnitude = mp::abs(N(x));
   if (magnitude == 0) return 0;
   const uint64_t sign = N(x) < 0 ? uint64_t{1} << (format.total_bits - 1) : 0;

@@ -57,19 +57,19 @@ WideSinCos SinCosOfTurns(const Wide& turns);
 
 // A binary floating-point format: `precision` significant bits, values of magnitude < 2^(max_exponent + 1), subnormals
 // with quantum 2^(min_exponent − precision + 1).
-struct FloatFormat {
+struct BinaryFormat {
   int precision;
   int min_exponent;
   int max_exponent;
   int total_bits;
 };
-inline constexpr FloatFormat kFormatF64{53, -1022, 1023, 64};
-inline constexpr FloatFormat kFormatF32{24, -126, 127, 32};
-inline constexpr FloatFormat kFormatF16{11, -14, 15, 16};
-inline constexpr FloatFormat kFormatBF16{8, -126, 127, 16};
+inline constexpr BinaryFormat kFormatF64{53, -1022, 1023, 64};
+inline constexpr BinaryFormat kFormatF32{24, -126, 127, 32};
+inline constexpr BinaryFormat kFormatF16{11, -14, 15, 16};
+inline constexpr BinaryFormat kFormatBF16{8, -126, 127, 16};
 
 // The bits of x rounded once to the format: nearest, ties to even, subnormals kept, overflow to infinity. Zero gives +0.
-uint64_t RoundToBits(const Wide& x, const FloatFormat& format);
+uint64_t RoundToBits(const Wide& x, const BinaryFormat& format);
 
 double ToDouble(const Wide& x);
 float ToFloat(const Wide& x);

@@ -1,0 +1,75 @@
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/core/checked_math.h"
+#include "kernels/reference/tasks.h"
+
+namespace phasor::reference {
+namespace {
+
+constexpr int64_t kPositionLimit = int64_t{1} << 31;
+
+std::optional<int64_t> PositionOf(const PositionSource& positions, int64_t row) {
+  if (!positions.ids.empty()) {
+    if (row >= static_cast<int64_t>(positions.ids.size())) return std::nullopt;
+    return positions.ids[row];
+  }
+  const auto distance = CheckedMul(row, positions.stride);
+  return distance ? CheckedAdd(positions.start, *distance) : std::nullopt;
+}
+
+struct Entry {
+  uint64_t cos;
+  uint64_t sin;
+};
+
+// One rounding of the exact product or quotient.
+Entry ExactEntry(const AngleTask& task, int64_t position, int64_t pair) {
+  const Wide turns = Wide::FromTurns(task.plan->frequencies[pair]) * Wide::FromInt(position);
+  const WideSinCos angle = SinCosOfTurns(turns);
+  const Wide factor = Wide::Sum(task.plan->attention_factor);
+  const BinaryFormat& format = FormatOf(task.dtype);
+  if (task.inverse) return {RoundToBits(angle.cos / factor, format), RoundToBits(angle.sin / factor, format)};
+  return {RoundToBits(angle.cos * factor, format), RoundToBits(angle.sin * factor, format)};
+}
+
+// What a float32 library computes, with cos and sin correctly rounded: every step is one float operation.
+Entry CompatEntry(const AngleTask& task, int64_t position, int64_t pair) {
+  const float angle = task.plan->inv_freq_f32[pair] * static_cast<float>(position);
+  float cos = 1;
+  float sin = angle;  // keeps the sign of a zero
+  if (angle != 0) {
+    const WideSinCos exact = SinCosOfTurns(Wide(angle) / (Wide(2.0) * Pi()));
+    cos = ToFloat(exact.cos);
+    sin = ToFloat(exact.sin);
+  }
+  const float factor = task.plan->attention_factor_f32;
+  cos = task.inverse ? cos / factor : cos * factor;
+  sin = task.inverse ? sin / factor : sin * factor;
+  const BinaryFormat& format = FormatOf(task.dtype);
+  const uint64_t sign = std::signbit(sin) && sin == 0 ? uint64_t{1} << (format.total_bits - 1) : 0;
+  return {RoundToBits(cos, format), RoundToBits(sin, format) | sign};
+}
+
+}  // namespace
+
+absl::Status RunRow(const AngleTask& task, int64_t row) {
+  if (task.cos == nullptr && task.sin == nullptr) return absl::InvalidArgumentError("angle table without an output");
+  const auto position = PositionOf(task.positions, row);
+  if (!position || *position <= -kPositionLimit || *position >= kPositionLimit) {
+    return absl::InvalidArgumentError(absl::StrCat("position of row ", row, " is not within ±(2^31 − 1)"));
+  }
+  const int64_t element_size = SizeOf(task.dtype);
+  for (int64_t i = 0; i < task.plan->pairs(); ++i) {
+    const Entry entry =
+        task.plan->precision == Precision::kCompatF32 ? CompatEntry(task, *position, i) : ExactEntry(task, *position, i);
+    const int64_t index = row * task.row_stride + i;
+    if (task.cos != nullptr) StoreBits(task.cos, index, element_size, entry.cos);
+    if (task.sin != nullptr) StoreBits(task.sin, index, element_size, entry.sin);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace phasor::reference
