@@ -80,7 +80,6 @@ cuda:  ## The CUDA backend: not part of this version
 	@exit 1
 
 image:  ## Build the container image, start its server, call it, report the size
-	$(need) build image
 	@deploy/image.sh
 
 clean:  ## Remove what was built (keeps downloaded tools; rm -rf build removes those too)
