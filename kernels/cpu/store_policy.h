@@ -1,0 +1,21 @@
+// Whether a result goes through the cache or past it.
+#ifndef PHASOR_KERNELS_CPU_STORE_POLICY_H_
+#define PHASOR_KERNELS_CPU_STORE_POLICY_H_
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+
+namespace phasor {
+
+// Streaming stores write whole lines of this many bytes at addresses that are multiples of it.
+inline constexpr int64_t kLineBytes = 64;
+
+// True when an output of `total_bytes` (of the whole task, not of one slice of it) should be written with streaming stores:
+// when the hint says that it is kept, or when it says nothing and the output is larger than half the L2 cache.
+// Thread-safe.
+bool PrefersStreaming(StoreHint hint, int64_t total_bytes);
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_CPU_STORE_POLICY_H_
