@@ -40,7 +40,7 @@ serve: build  ## Run the server on 127.0.0.1 (FLAGS='…' are phasord's)
 
 load: build  ## Load test of a server it starts, with ghz
 	$(need) load
-	@deploy/install-tools.sh ghz
+	@deploy/install-tools.sh ghz grpcurl
 	@deploy/load/run.sh
 
 bench:  ## Ratios against this machine's floors, in one run; also build/bench.json

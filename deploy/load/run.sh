@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# `make load`: starts phasord on a free loopback port, sends it each scenario of scenarios.py with ghz, once with the method
+# found by reflection and once from the descriptor set, and reports rates, latencies, errors (none allowed) and memory.
+#
+#   LOAD_SECONDS=10 per run   LOAD_CONCURRENCY=16 calls in flight over LOAD_CONNECTIONS=4
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+seconds=${LOAD_SECONDS:-10}
+concurrency=${LOAD_CONCURRENCY:-16}
+connections=${LOAD_CONNECTIONS:-4}
+tools=${PHASOR_TOOLS_DIR:-build/_tools}/bin
+protoset=build/generated/phasor.protoset
+work=build/load
+rm -rf "$work"
+mkdir -p "$work/results"
+
+python3 deploy/load/scenarios.py "$work/requests"
+
+build/bin/phasord --listen=127.0.0.1:0 > "$work/out" 2> "$work/server.log" &
+server=$!
+# Only while it is still ours: a reaped id may be another process's.
+trap 'if [[ -n $server ]]; then kill "$server" 2> /dev/null || true; fi' EXIT
+for _ in $(seq 150); do
+  address=$(sed -n 's/^listening on //p' "$work/out")
+  if [[ -n $address ]] || ! kill -0 "$server" 2> /dev/null; then
+    break
+  fi
+  sleep 0.1
+done
+if [[ -z $address ]]; then
+  tail -20 "$work/server.log" >&2
+  exit 1
+fi
+
+memory() { awk '/^Vm(RSS|HWM):/ {printf "%s %.1f MB  ", $1, $2 / 1024}' "/proc/$server/status"; }
+
+scenarios=()
+for request in "$work"/requests/*.txtpb; do
+  IFS=. read -r scenario service method _ <<< "$(basename "$request")"
+  scenarios+=("$scenario $service/$method")
+  # One call whose answer is read: an item that failed would pass as a successful call.
+  answer=$work/$scenario.answer
+  "$tools/grpcurl" -plaintext -format text -max-msg-sz 67108864 -d @ "$address" "phasor.v1.$service/$method" \
+    < "$request" > "$answer"
+  if grep -qE '^ +status:? ' "$answer"; then
+    echo "$scenario: an item failed:" >&2
+    grep -A4 -E '^ +status:? ' "$answer" | cut -c1-300 >&2
+    exit 1
+  fi
+  protoc --descriptor_set_in="$protoset" --encode="phasor.v1.${method}Request" phasor/v1/position_service.proto \
+    < "$request" > "$work/$scenario.bin"
+done
+
+before=$(memory)
+for line in "${scenarios[@]}"; do
+  read -r scenario call <<< "$line"
+  for way in reflection protoset; do
+    source=()
+    if [[ $way == protoset ]]; then
+      source=(--protoset "$protoset")
+    fi
+    "$tools/ghz" --insecure "${source[@]}" --call "phasor.v1.$call" --binary-file "$work/$scenario.bin" \
+      --duration "${seconds}s" --duration-stop wait --concurrency "$concurrency" --connections "$connections" \
+      --format json --output "$work/results/$scenario.$way.json" "$address"
+  done
+done
+after=$(memory)
+
+status=0
+python3 deploy/load/report.py "$work/results" || status=$?
+echo "server memory before: $before"
+echo "server memory after:  $after"
+kill -TERM "$server"
+wait "$server" || { echo "SIGTERM ended the server with $?" >&2; status=1; }
+server=
+exit "$status"
