@@ -14,7 +14,8 @@
 
 namespace phasor::raw {
 
-// `size` bytes at `data`, valid while `owner` lives. A null owner: somebody else keeps the bytes until the call is over.
+// `size` bytes at `data`, valid while `owner` lives. A null owner: the bytes outlive every use (gRPC may hold a slice for a
+// while after the call that sent it is over).
 struct Piece {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
