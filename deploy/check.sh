@@ -36,8 +36,9 @@ buf_workspace() {
   mkdir -p "$workspace/googleapis/google/rpc"
   cp -r proto "$workspace/proto"
   googleapis=$(cmake -P deploy/cmake/print_googleapis.cmake 2>&1) || { echo "$googleapis"; return 1; }
-  cp "$googleapis"/google/rpc/{status,error_details}.proto "$workspace/googleapis/google/rpc/"
-  cp deploy/buf.yaml "$workspace/buf.yaml"
+  googleapis=$(tail -n 1 <<< "$googleapis")  # fetching may have said something before
+  cp "$googleapis"/google/rpc/{status,error_details}.proto "$workspace/googleapis/google/rpc/" &&
+    cp deploy/buf.yaml "$workspace/buf.yaml"
 }
 
 check_buf() {
