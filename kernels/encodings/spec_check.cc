@@ -55,8 +55,11 @@ std::optional<SpecError> SpecErrorOf(const absl::Status& status) {
 }
 
 std::string FormatNumber(double value) {
-  char buffer[40];
-  const auto result = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  char buffer[64];
+  const double magnitude = std::fabs(value);
+  const bool plain = magnitude >= 1e-4 && magnitude < 1e15;  // to_chars alone would write 500000 as 5e+05
+  const auto result = plain ? std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed)
+                            : std::to_chars(buffer, buffer + sizeof(buffer), value);
   return std::string(buffer, result.ptr);
 }
 

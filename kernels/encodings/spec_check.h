@@ -13,7 +13,7 @@
 
 namespace phasor {
 
-// The shortest decimal that reads back as the same double: "32", "0.1", "1e+30".
+// The shortest decimal that reads back as the same double: "32", "500000", "0.1", "1e+30".
 std::string FormatNumber(double value);
 
 // Longest model length, training length or sequence that any field takes: positions are below 2^31.

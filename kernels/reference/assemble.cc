@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "kernels/reference/tasks.h"
@@ -40,11 +41,11 @@ std::optional<Source> SourceOf(const AssembleTask& task, int64_t c) {
 }  // namespace
 
 absl::Status RunRow(const AssembleTask& task, int64_t row) {
-  if (task.cos == nullptr || task.sin == nullptr || task.out == nullptr) {
-    return absl::InvalidArgumentError("table form without a table or an output");
-  }
   const bool two_arrays =
       task.form == TableForm::kHalf || task.form == TableForm::kDuplicated || task.form == TableForm::kInterleavedDuplicated;
+  if (task.cos == nullptr || task.sin == nullptr || (task.out == nullptr && !(two_arrays && task.out_sin != nullptr))) {
+    return absl::InvalidArgumentError("table form without a table or an output");
+  }
   const int64_t table_row = task.table_rows.empty() ? row : task.table_rows[row];
   for (int64_t c = 0; c < task.columns; ++c) {
     const std::optional<Source> source = SourceOf(task, c);
@@ -52,7 +53,9 @@ absl::Status RunRow(const AssembleTask& task, int64_t row) {
     const auto bits = [&](bool of_sin) {
       return source ? LoadBits(of_sin ? task.sin : task.cos, from, task.element_size) : 0;
     };
-    StoreBits(task.out, row * task.columns + c, task.element_size, bits(source && source->from_sin));
+    if (task.out != nullptr) {
+      StoreBits(task.out, row * task.columns + c, task.element_size, bits(source && source->from_sin));
+    }
     if (two_arrays && task.out_sin != nullptr) {
       StoreBits(task.out_sin, row * task.columns + c, task.element_size, bits(true));
     }

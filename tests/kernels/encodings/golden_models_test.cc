@@ -13,7 +13,7 @@ namespace phasor {
 namespace {
 
 const GoldenModels& Models() {
-  static const GoldenModels* const models = new GoldenModels;
+  static const GoldenModels* const models = new GoldenModels(PHASOR_SOURCE_DIR "/tests/golden/models");
   return *models;
 }
 

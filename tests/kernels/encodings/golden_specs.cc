@@ -118,9 +118,9 @@ EncodingSpec SpecOf(const Value& config, const Value& expect) {
 
 }  // namespace
 
-GoldenModels::GoldenModels() {
+GoldenModels::GoldenModels(const std::string& folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& file : std::filesystem::directory_iterator(PHASOR_SOURCE_DIR "/tests/golden/models")) {
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() == ".json") files.push_back(file.path());
   }
   std::sort(files.begin(), files.end());

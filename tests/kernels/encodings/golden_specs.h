@@ -23,10 +23,10 @@ struct GoldenEntry {
   const rapidjson::Value* expect;  // lives as long as the GoldenModels that it came from
 };
 
-// Every entry of those kinds under tests/golden/models. Throws std::runtime_error when a file cannot be read.
+// Every entry of those kinds in a folder of golden models. Throws std::runtime_error when a file cannot be read.
 class GoldenModels {
  public:
-  GoldenModels();
+  explicit GoldenModels(const std::string& folder);
   const std::vector<GoldenEntry>& entries() const { return entries_; }
 
  private:

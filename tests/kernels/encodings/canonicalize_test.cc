@@ -1,0 +1,401 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "kernels/encodings/encoding.h"
+
+namespace phasor {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+RopeSpec Rope(RopeSchedule schedule, int64_t head_dim = 128) {
+  RopeSpec rope;
+  rope.head_dim = head_dim;
+  rope.schedule = std::move(schedule);
+  return rope;
+}
+
+YarnSchedule Yarn() {
+  YarnSchedule yarn;
+  yarn.factor = 4;
+  yarn.original_max_position = 32768;
+  return yarn;
+}
+
+LongRopeSchedule LongRope() {
+  LongRopeSchedule s;
+  s.short_factor.assign(64, 1.0);
+  s.long_factor.assign(64, 2.0);
+  s.original_max_position = 4096;
+  s.max_position = 131072;
+  return s;
+}
+
+AlibiSpec Alibi(int64_t heads) {
+  AlibiSpec alibi;
+  alibi.num_heads = heads;
+  return alibi;
+}
+
+SinusoidalSpec Sinusoidal(int64_t dim) {
+  SinusoidalSpec s;
+  s.dim = dim;
+  return s;
+}
+
+// A valid spec of every scheme.
+std::vector<EncodingSpec> ValidSpecs() {
+  return {Rope(DefaultSchedule{}),
+          Rope(LinearSchedule{8}),
+          Rope(NtkAwareSchedule{4}),
+          Rope(DynamicNtkSchedule{2, 2048}),
+          Rope(Yarn()),
+          Rope(Llama3Schedule{8, 1, 4, 8192}),
+          Rope(LongRope()),
+          Rope(ProportionalSchedule{0.25, {}}),
+          Rope(Qwen1NtkSchedule{8192}),
+          Sinusoidal(512),
+          Alibi(12)};
+}
+
+template <typename Spec, typename Change>
+EncodingSpec With(Spec spec, Change change) {
+  change(spec);
+  return spec;
+}
+
+template <typename Schedule, typename Change>
+EncodingSpec WithSchedule(Schedule schedule, Change change) {
+  change(schedule);
+  return Rope(schedule);
+}
+
+struct BadSpec {
+  EncodingSpec spec;
+  std::string field;
+  std::string given;
+};
+
+std::vector<BadSpec> BadSpecs() {
+  std::vector<BadSpec> bad;
+  const auto rope = [&bad](auto change, std::string field, std::string given) {
+    bad.push_back({With(Rope(DefaultSchedule{}), change), std::move(field), std::move(given)});
+  };
+  rope([](RopeSpec& s) { s.head_dim = 0; }, "rope.head_dim", "0");
+  rope([](RopeSpec& s) { s.head_dim = -128; }, "rope.head_dim", "-128");
+  rope([](RopeSpec& s) { s.head_dim = 65537; }, "rope.head_dim", "65537");
+  rope([](RopeSpec& s) { s.head_dim = INT64_MAX; }, "rope.head_dim", "9223372036854775807");
+  rope([](RopeSpec& s) { s.head_dim = 81; }, "rope.head_dim", "81");
+  rope([](RopeSpec& s) { s.rotary_dim = 0; }, "rope.rotary_dim", "0");
+  rope([](RopeSpec& s) { s.rotary_dim = 33; }, "rope.rotary_dim", "33");
+  rope([](RopeSpec& s) { s.rotary_dim = 130; }, "rope.rotary_dim", "130");
+  rope([](RopeSpec& s) { s.base = 0; }, "rope.base", "0");
+  rope([](RopeSpec& s) { s.base = -0.0; }, "rope.base", "-0");
+  rope([](RopeSpec& s) { s.base = kNan; }, "rope.base", "nan");
+  rope([](RopeSpec& s) { s.base = kInfinity; }, "rope.base", "inf");
+  rope([](RopeSpec& s) { s.pairing = static_cast<Pairing>(9); }, "rope.pairing", "9");
+  rope([](RopeSpec& s) { s.attention_factor = 0; }, "rope.attention_factor", "0");
+  rope([](RopeSpec& s) { s.attention_factor = kNan; }, "rope.attention_factor", "nan");
+  rope([](RopeSpec& s) { s.attention_factor = 1e5; }, "rope.attention_factor", "100000");
+
+  bad.push_back({Rope(LinearSchedule{0}), "rope.linear.factor", "0"});
+  bad.push_back({Rope(LinearSchedule{-kInfinity}), "rope.linear.factor", "-inf"});
+  bad.push_back({Rope(NtkAwareSchedule{kNan}), "rope.ntk_aware.factor", "nan"});
+  bad.push_back({Rope(NtkAwareSchedule{4}, 2), "rope.rotary_dim", "2"});
+  bad.push_back({Rope(DynamicNtkSchedule{0, 2048}), "rope.dynamic_ntk.factor", "0"});
+  bad.push_back({Rope(DynamicNtkSchedule{2, 0}), "rope.dynamic_ntk.max_position", "0"});
+  bad.push_back({Rope(DynamicNtkSchedule{2, 2048}, 2), "rope.rotary_dim", "2"});
+  bad.push_back({Rope(Qwen1NtkSchedule{0}), "rope.qwen1_ntk.training_length", "0"});
+  bad.push_back({Rope(Qwen1NtkSchedule{8192}, 2), "rope.rotary_dim", "2"});
+
+  const auto yarn = [&bad](auto change, std::string field, std::string given) {
+    bad.push_back({WithSchedule(Yarn(), change), std::move(field), std::move(given)});
+  };
+  yarn([](YarnSchedule& s) { s.factor = 0; }, "rope.yarn.factor", "0");
+  yarn([](YarnSchedule& s) { s.original_max_position = 0; }, "rope.yarn.original_max_position", "0");
+  yarn([](YarnSchedule& s) { s.beta_fast = 0; }, "rope.yarn.beta_fast", "0");
+  yarn([](YarnSchedule& s) { s.beta_slow = kNan; }, "rope.yarn.beta_slow", "nan");
+  yarn([](YarnSchedule& s) { s.mscale = -1; }, "rope.yarn.mscale", "-1");
+  yarn([](YarnSchedule& s) { s.mscale_all_dim = 1e9; }, "rope.yarn.mscale_all_dim", "1000000000");
+  EncodingSpec base_one = Rope(Yarn());
+  std::get<RopeSpec>(base_one).base = 1;
+  bad.push_back({base_one, "rope.base", "1"});
+
+  bad.push_back({Rope(Llama3Schedule{0, 1, 4, 8192}), "rope.llama3.factor", "0"});
+  bad.push_back({Rope(Llama3Schedule{8, 0, 4, 8192}), "rope.llama3.low_freq_factor", "0"});
+  bad.push_back({Rope(Llama3Schedule{8, 1, kInfinity, 8192}), "rope.llama3.high_freq_factor", "inf"});
+  bad.push_back({Rope(Llama3Schedule{8, 1, 4, -1}), "rope.llama3.original_max_position", "-1"});
+
+  const auto longrope = [&bad](auto change, std::string field, std::string given) {
+    bad.push_back({WithSchedule(LongRope(), change), std::move(field), std::move(given)});
+  };
+  longrope([](LongRopeSchedule& s) { s.short_factor.resize(32); }, "rope.longrope.short_factor", "32 entries");
+  longrope([](LongRopeSchedule& s) { s.long_factor.clear(); }, "rope.longrope.long_factor", "0 entries");
+  longrope([](LongRopeSchedule& s) { s.long_factor[3] = -2; }, "rope.longrope.long_factor[3]", "-2");
+  longrope([](LongRopeSchedule& s) { s.original_max_position = 1; }, "rope.longrope.original_max_position", "1");
+  longrope([](LongRopeSchedule& s) { s.max_position = 0; }, "rope.longrope.max_position", "0");
+  longrope([](LongRopeSchedule& s) { s.factor = kNan; }, "rope.longrope.factor", "nan");
+  longrope([](LongRopeSchedule& s) { s.max_position.reset(); }, "rope.longrope.factor", "nothing");
+  longrope([](LongRopeSchedule& s) { s.short_mscale = 0; }, "rope.longrope.short_mscale", "0");
+  longrope([](LongRopeSchedule& s) { s.long_mscale = kInfinity; }, "rope.longrope.long_mscale", "inf");
+
+  bad.push_back({Rope(ProportionalSchedule{0, {}}), "rope.proportional.partial_rotary_factor", "0"});
+  bad.push_back({Rope(ProportionalSchedule{1.5, {}}), "rope.proportional.partial_rotary_factor", "1.5"});
+  bad.push_back({Rope(ProportionalSchedule{0.25, 0}), "rope.proportional.factor", "0"});
+  EncodingSpec partial = Rope(ProportionalSchedule{0.25, {}});
+  std::get<RopeSpec>(partial).rotary_dim = 64;
+  bad.push_back({partial, "rope.rotary_dim", "64"});
+
+  const auto sinusoidal = [&bad](auto change, std::string field, std::string given) {
+    bad.push_back({With(Sinusoidal(512), change), std::move(field), std::move(given)});
+  };
+  sinusoidal([](SinusoidalSpec& s) { s.dim = 0; }, "sinusoidal.dim", "0");
+  sinusoidal([](SinusoidalSpec& s) { s.dim = kMaxDim + 1; }, "sinusoidal.dim", "1048577");
+  sinusoidal([](SinusoidalSpec& s) { s.dim = 3, s.spacing = SinusoidalSpacing::kEndpointInclusive; }, "sinusoidal.dim", "3");
+  sinusoidal([](SinusoidalSpec& s) { s.base = -1; }, "sinusoidal.base", "-1");
+  sinusoidal([](SinusoidalSpec& s) { s.layout = static_cast<SinusoidalLayout>(7); }, "sinusoidal.layout", "7");
+  sinusoidal([](SinusoidalSpec& s) { s.spacing = static_cast<SinusoidalSpacing>(0); }, "sinusoidal.spacing", "0");
+  sinusoidal([](SinusoidalSpec& s) { s.position_offset = int64_t{1} << 31; }, "sinusoidal.position_offset", "2147483648");
+  sinusoidal([](SinusoidalSpec& s) { s.padding_row = -1; }, "sinusoidal.padding_row", "-1");
+
+  bad.push_back({Alibi(0), "alibi.num_heads", "0"});
+  bad.push_back({Alibi(kMaxHeads + 1), "alibi.num_heads", "65537"});
+  const auto alibi = [&bad](auto change, std::string field, std::string given) {
+    bad.push_back({With(Alibi(2), change), std::move(field), std::move(given)});
+  };
+  alibi([](AlibiSpec& s) { s.max_bias = 0; }, "alibi.max_bias", "0");
+  alibi([](AlibiSpec& s) { s.max_bias = kNan; }, "alibi.max_bias", "nan");
+  alibi([](AlibiSpec& s) { s.form = static_cast<AlibiForm>(3); }, "alibi.form", "3");
+  alibi([](AlibiSpec& s) { s.slopes = {1, 2, 3}; }, "alibi.slopes", "3 entries");
+  alibi([](AlibiSpec& s) { s.slopes = {1, kNan}; }, "alibi.slopes[1]", "nan");
+  alibi([](AlibiSpec& s) { s.slopes = {1e30, 1}; }, "alibi.slopes[0]", "1e+30");
+  return bad;
+}
+
+TEST(CanonicalizeTest, EveryBadFieldIsNamed) {
+  for (const BadSpec& bad : BadSpecs()) {
+    SCOPED_TRACE(bad.field + " = " + bad.given);
+    const auto canonical = Canonicalize(bad.spec);
+    ASSERT_EQ(canonical.status().code(), absl::StatusCode::kInvalidArgument);
+    const auto error = SpecErrorOf(canonical.status());
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->field, bad.field);
+    EXPECT_EQ(error->given, bad.given);
+    EXPECT_FALSE(error->allowed.empty());
+    EXPECT_THAT(std::string(canonical.status().message()), HasSubstr(bad.field));
+  }
+}
+
+TEST(CanonicalizeTest, IsIdempotent) {
+  for (const EncodingSpec& spec : ValidSpecs()) {
+    SCOPED_TRACE(SchemeOf(spec).name);
+    const auto once = Canonicalize(spec);
+    ASSERT_TRUE(once.ok()) << once.status();
+    const auto twice = Canonicalize(once->spec);
+    ASSERT_TRUE(twice.ok()) << twice.status();
+    EXPECT_TRUE(once->spec == twice->spec);
+    EXPECT_THAT(twice->defaults, IsEmpty());
+  }
+}
+
+std::vector<std::string> FieldsOf(const std::vector<Note>& notes) {
+  std::vector<std::string> fields;
+  for (const Note& note : notes) fields.push_back(note.field);
+  return fields;
+}
+
+TEST(CanonicalizeTest, DefaultsAreFilledAndTold) {
+  const auto canonical = Canonicalize(Rope(Yarn()));
+  ASSERT_TRUE(canonical.ok());
+  EXPECT_THAT(FieldsOf(canonical->defaults),
+              ElementsAre("rope.rotary_dim", "rope.base", "rope.pairing", "rope.yarn.beta_fast", "rope.yarn.beta_slow",
+                          "rope.yarn.truncate"));
+  EXPECT_EQ(canonical->defaults[3].message, "32 (default)");
+  EXPECT_THAT(canonical->warnings, IsEmpty());
+
+  RopeSpec spelled = Rope(Yarn());
+  spelled.rotary_dim = 128;
+  spelled.base = 10000;
+  spelled.pairing = Pairing::kHalfSplit;
+  YarnSchedule& yarn = std::get<YarnSchedule>(spelled.schedule);
+  yarn.beta_fast = 32;
+  yarn.beta_slow = 1;
+  yarn.truncate = true;
+  yarn.mscale = -0.0;  // zero says the same as absent
+  const auto same = Canonicalize(spelled);
+  ASSERT_TRUE(same.ok());
+  EXPECT_TRUE(same->spec == canonical->spec);
+  EXPECT_THAT(same->defaults, IsEmpty());
+}
+
+TEST(CanonicalizeTest, SlopesReplaceTheRule) {
+  AlibiSpec alibi;
+  alibi.slopes = {0.5, -0.0};
+  alibi.max_bias = 4;
+  const auto canonical = Canonicalize(alibi);
+  ASSERT_TRUE(canonical.ok());
+  const AlibiSpec& filled = std::get<AlibiSpec>(canonical->spec);
+  EXPECT_EQ(filled.num_heads, 2);
+  EXPECT_FALSE(filled.max_bias.has_value());
+  EXPECT_FALSE(std::signbit(filled.slopes[1]));
+  EXPECT_THAT(FieldsOf(canonical->warnings), ElementsAre("alibi.max_bias"));
+}
+
+TEST(CanonicalizeTest, LongRopeFactorComesFromTheLengths) {
+  const auto canonical = Canonicalize(Rope(LongRope()));
+  ASSERT_TRUE(canonical.ok());
+  EXPECT_EQ(std::get<LongRopeSchedule>(std::get<RopeSpec>(canonical->spec).schedule).factor, 32);
+
+  LongRopeSchedule differing = LongRope();
+  differing.factor = 16;
+  const auto warned = Canonicalize(Rope(differing));
+  ASSERT_TRUE(warned.ok());
+  EXPECT_THAT(FieldsOf(warned->warnings), ElementsAre("rope.longrope.factor"));
+}
+
+TEST(CanonicalizeTest, Warnings) {
+  const auto warnings = [](const EncodingSpec& spec) {
+    const auto canonical = Canonicalize(spec);
+    EXPECT_TRUE(canonical.ok()) << canonical.status();
+    return canonical.ok() ? FieldsOf(canonical->warnings) : std::vector<std::string>();
+  };
+  EXPECT_THAT(warnings(Rope(LinearSchedule{0.5})), ElementsAre("rope.linear.factor"));
+  EXPECT_THAT(warnings(WithSchedule(Yarn(), [](YarnSchedule& s) { s.beta_fast = 1, s.beta_slow = 32; })),
+              ElementsAre("rope.yarn.beta_fast"));
+  EXPECT_THAT(warnings(WithSchedule(Yarn(), [](YarnSchedule& s) { s.mscale_all_dim = 1; })),
+              ElementsAre("rope.yarn.mscale_all_dim"));
+  RopeSpec replaced = Rope(Yarn());
+  replaced.attention_factor = 1.25;
+  EXPECT_THAT(warnings(replaced), ElementsAre("rope.attention_factor"));
+  EXPECT_THAT(warnings(Rope(Llama3Schedule{8, 4, 1, 8192})), ElementsAre("rope.llama3.low_freq_factor"));
+  for (const EncodingSpec& spec : ValidSpecs()) EXPECT_THAT(warnings(spec), IsEmpty());
+}
+
+TEST(SpecErrorTest, CarriesAnyBytes) {
+  const std::string given("a\0b; allowed: 0000ffff", 22);
+  const auto error = SpecErrorOf(MakeSpecError("rope.base", given, "…"));
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->field, "rope.base");
+  EXPECT_EQ(error->given, given);
+  EXPECT_EQ(error->allowed, "…");
+  EXPECT_FALSE(SpecErrorOf(absl::InvalidArgumentError("plain")).has_value());
+  EXPECT_FALSE(SpecErrorOf(absl::OkStatus()).has_value());
+}
+
+// A number that is likely to be at the edge of something.
+double HostileNumber(std::mt19937_64& random) {
+  const double values[] = {0, -0.0, 1, 2, 0.5, -1, 8, 32, 1e-300, 1e300, 5e-324, kNan, kInfinity, -kInfinity, 10000, 1e6};
+  return values[random() % std::size(values)];
+}
+int64_t HostileInteger(std::mt19937_64& random) {
+  const int64_t values[] = {0, 1, 2, 3, 4, 8, 64, 128, 4096, 65536, int64_t{1} << 31, INT64_MAX, INT64_MIN, -1};
+  return values[random() % std::size(values)];
+}
+template <typename T, typename Make>
+std::optional<T> Maybe(std::mt19937_64& random, Make make) {
+  return random() % 2 == 0 ? std::nullopt : std::optional<T>(make(random));
+}
+
+RopeSchedule HostileSchedule(std::mt19937_64& random, int64_t pairs) {
+  const auto number = [&] { return HostileNumber(random); };
+  const auto integer = [&] { return HostileInteger(random); };
+  const auto maybe = [&] { return Maybe<double>(random, HostileNumber); };
+  switch (random() % 9) {
+    case 0:
+      return DefaultSchedule{};
+    case 1:
+      return LinearSchedule{number()};
+    case 2:
+      return NtkAwareSchedule{number()};
+    case 3:
+      return DynamicNtkSchedule{number(), integer()};
+    case 4:
+      return YarnSchedule{number(), integer(), maybe(), maybe(), Maybe<bool>(random, [](auto& r) { return r() % 2 == 0; }),
+                          maybe(),  maybe()};
+    case 5:
+      return Llama3Schedule{number(), number(), number(), integer()};
+    case 6: {
+      LongRopeSchedule s;
+      s.short_factor.assign(pairs, number());
+      s.long_factor.assign(pairs, number());
+      s.original_max_position = integer();
+      s.factor = maybe();
+      s.max_position = Maybe<int64_t>(random, HostileInteger);
+      s.short_mscale = maybe();
+      s.long_mscale = maybe();
+      return s;
+    }
+    case 7:
+      return ProportionalSchedule{number(), maybe()};
+    default:
+      return Qwen1NtkSchedule{integer()};
+  }
+}
+
+EncodingSpec HostileSpec(std::mt19937_64& random) {
+  const int64_t widths[] = {-2, 0, 2, 4, 6, 7, 64, 128};
+  const int64_t head_dim = widths[random() % std::size(widths)];
+  if (random() % 4 != 0) {
+    RopeSpec rope;
+    rope.head_dim = head_dim;
+    if (random() % 3 == 0) rope.rotary_dim = widths[random() % std::size(widths)];
+    rope.base = Maybe<double>(random, HostileNumber);
+    if (random() % 4 == 0) rope.attention_factor = HostileNumber(random);
+    rope.schedule = HostileSchedule(random, std::max<int64_t>(0, rope.rotary_dim.value_or(head_dim) / 2));
+    return rope;
+  }
+  if (random() % 2 == 0) {
+    SinusoidalSpec s = Sinusoidal(head_dim);
+    s.base = Maybe<double>(random, HostileNumber);
+    s.position_offset = Maybe<int64_t>(random, HostileInteger);
+    if (random() % 2 == 0) s.spacing = SinusoidalSpacing::kEndpointInclusive;
+    return s;
+  }
+  AlibiSpec alibi = Alibi(head_dim);
+  alibi.max_bias = Maybe<double>(random, HostileNumber);
+  if (random() % 2 == 0) alibi.slopes.assign(head_dim < 0 ? 1 : head_dim, HostileNumber(random));
+  return alibi;
+}
+
+// Whatever comes in: refused with a named field, or canonical for good, and then resolved or refused with a named field.
+TEST(CanonicalizeTest, HostileSpecsAreRefusedOrResolved) {
+  std::mt19937_64 random(7);
+  int accepted = 0;
+  int resolved_count = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const auto canonical = Canonicalize(HostileSpec(random));
+    if (!canonical.ok()) {
+      ASSERT_TRUE(SpecErrorOf(canonical.status()).has_value()) << canonical.status();
+      continue;
+    }
+    ++accepted;
+    const auto again = Canonicalize(canonical->spec);
+    ASSERT_TRUE(again.ok());
+    ASSERT_TRUE(again->spec == canonical->spec);
+    const auto resolved = Resolve(*canonical, HostileInteger(random), Precision::kExact);
+    if (!resolved.ok()) {
+      ASSERT_TRUE(SpecErrorOf(resolved.status()).has_value()) << resolved.status();
+      continue;
+    }
+    ++resolved_count;
+    EXPECT_TRUE(std::isfinite(resolved->attention_factor));
+    if (const auto* plan = std::get_if<AnglePlan>(&resolved->plan)) {
+      for (double f : plan->inv_freq) ASSERT_TRUE(std::isfinite(f) && f >= 0);
+    }
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(resolved_count, 500);
+}
+
+}  // namespace
+}  // namespace phasor
