@@ -55,8 +55,12 @@ check_dockerfile() {
   "$tools/bin/hadolint" --ignore DL3008 Dockerfile
 }
 
+# The habit is 300 lines; half as much again and more is no oversight.
 check_sizes() {
-  files '*.h' '*.cc' | xargs wc -l | awk '$2 != "total" && $1 > 300 {print $2 ": " $1 " lines, at most 300"; bad = 1} END {exit bad}'
+  files '*.h' '*.cc' | xargs wc -l | awk '
+    $2 != "total" && $1 > 300 {print $2 ": " $1 " lines, rather 300"}
+    $2 != "total" && $1 > 450 {bad = 1}
+    END {exit bad}'
 }
 
 check_leftovers() {
