@@ -1,0 +1,279 @@
+// Tables at consecutive positions: z ← z·w from anchors at absolute multiples of 64, a rounding test on every value, and the
+// exact path for the few that fail it.
+//
+// Error of z, with u = 2^-53, normwise and relative to factor = A or 1/A: the anchor at a multiple of 512 comes from the
+// polynomial and the scaling, ≤ 8u + 2u; up to 7 jumps by e^(i·64·inv_freq) add ≤ 3u each (1u of the jump's rounding, 2u of
+// the product), up to 63 steps likewise: 10 + 21 + 189 = 220u. The bound used is 256u = 2^-45; the rest covers the
+// rounding of z ± e.
+//
+// Sines of small angles are known better than that, or every sine of a slow pair would fail the test. Let p be the block's
+// largest |position| and t = inv_freq·p ≤ 1/8; errors relative to factor. One step adds |δcos|·sin(inv_freq) + 2u·|sin| +
+// 2u·sin(inv_freq) to the error of sin and 2u + |δsin|·sin(inv_freq) to that of cos; a jump likewise with 64·inv_freq.
+// - The anchor of the block: ≤ 31u·t where |position| grows from the super anchor on. The worst block is [−64, −1], whose
+//   super anchor's angle is 8t: 80u·t, and 7 jumps add 70u·t + 14u·t + Σ|δcos|·t ≤ 137u·t: 301u·t.
+// - 63 steps: 126u·t + 2u·t + Σ|δcos|·inv_freq, |δcos| ≤ 32u + 2u·n + 28u at step n: ≤ 123u·t.
+// Together below 560u·t. The bound used is 1024u·t = 2^-43·t.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/angle_range.cc"
+// The include guard of Highway's mechanism must come before everything that depends on the target.
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include "kernels/cpu/angle-inl.h"
+#include "kernels/cpu/angle_kernels.h"
+#include "kernels/cpu/angle_repair.h"
+#include "kernels/cpu/angle_rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kBlock = 64;   // rows between anchors
+constexpr int64_t kSuper = 512;  // rows between anchors made from the phase
+constexpr int64_t kPass = 16;    // rows in the buffer
+
+// A block's columns [first, first + columns) of a chunk.
+struct Chunk {
+  int64_t first;    // pair
+  int64_t columns;  // pairs that exist
+  int64_t padded;   // columns to work on, whole vectors
+};
+
+template <typename T>
+struct ChunkState {
+  HWY_ALIGN double cos[kChunk];  // z of the next row
+  HWY_ALIGN double sin[kChunk];
+  HWY_ALIGN double anchor_cos[kChunk];
+  HWY_ALIGN double anchor_sin[kChunk];
+  HWY_ALIGN double sin_error[kChunk];
+  // [kPass, columns], packed; the last vector of a row may run into the next one, which is written later (see RunPass).
+  HWY_ALIGN T cos_rows[kPass * kChunk + kChunk];
+  HWY_ALIGN T sin_rows[kPass * kChunk + kChunk];
+};
+
+HWY_INLINE Complex LoadComplex(const double* cos, const double* sin) {
+  return Complex{hn::LoadU(DD(), cos), hn::LoadU(DD(), sin)};
+}
+HWY_INLINE void StoreComplex(Complex z, double* cos, double* sin) {
+  hn::StoreU(z.cos, DD(), cos);
+  hn::StoreU(z.sin, DD(), sin);
+}
+
+template <typename T>
+void MakeSuperAnchor(const AngleSetup& setup, const Chunk& chunk, int64_t position, ChunkState<T>& state) {
+  const DD d;
+  const DU64 du;
+  const bool negative = position < 0;
+  const VU64 magnitude = hn::Set(du, static_cast<uint64_t>(negative ? -position : position));
+  const VD sign = hn::Set(d, negative ? -1.0 : 1.0);
+  for (int64_t i = 0; i < chunk.padded; i += kLanes) {
+    const int64_t pair = chunk.first + i;
+    Complex z = SinCosOfTurns(hn::LoadU(du, setup.turn_high + pair), hn::LoadU(du, setup.turn_low + pair), magnitude);
+    z.cos = hn::Mul(z.cos, hn::LoadU(d, setup.scale_cos + pair));
+    z.sin = hn::Mul(z.sin, hn::Mul(sign, hn::LoadU(d, setup.scale_sin + pair)));
+    StoreComplex(z, state.anchor_cos + i, state.anchor_sin + i);
+  }
+}
+
+template <typename T>
+void JumpAnchor(const AngleSetup& setup, const Chunk& chunk, ChunkState<T>& state) {
+  for (int64_t i = 0; i < chunk.padded; i += kLanes) {
+    const Complex jump = LoadComplex(setup.jump_cos + chunk.first + i, setup.jump_sin + chunk.first + i);
+    StoreComplex(MultiplyComplex(LoadComplex(state.anchor_cos + i, state.anchor_sin + i), jump), state.anchor_cos + i,
+                 state.anchor_sin + i);
+  }
+}
+
+// The state at the block's first row, and the bounds on its sines.
+template <typename T>
+void StartBlock(const AngleSetup& setup, const Chunk& chunk, int64_t position, ChunkState<T>& state) {
+  const DD d;
+  const int64_t last = position + kBlock - 1;
+  const VD largest = hn::Set(d, static_cast<double>(last > -position ? last : -position));
+  for (int64_t i = 0; i < chunk.padded; i += kLanes) {
+    const int64_t pair = chunk.first + i;
+    StoreComplex(LoadComplex(state.anchor_cos + i, state.anchor_sin + i), state.cos + i, state.sin + i);
+    const VD angle = hn::Mul(hn::LoadU(d, setup.angle + pair), largest);
+    const VD small = hn::Mul(angle, hn::LoadU(d, setup.small_error + pair));
+    hn::StoreU(hn::IfThenElse(hn::Le(angle, hn::Set(d, 0.125)), small, hn::LoadU(d, setup.range_error + pair)), d,
+               state.sin_error + i);
+  }
+}
+
+// Decides every value of one vector of a row that the rounding test doubts.
+template <typename T>
+HWY_NOINLINE void RepairVector(const AngleSetup& setup, Complex z, const double* cos_error, const double* sin_error,
+                               int64_t pair, int64_t count, int64_t position, T* cos_out, T* sin_out) {
+  double cos[kLanes], sin[kLanes];
+  hn::StoreU(z.cos, DD(), cos);
+  hn::StoreU(z.sin, DD(), sin);
+  for (int64_t i = 0; i < count; ++i) {
+    const Turns& turns = setup.frequencies[static_cast<size_t>(pair + i)];
+    cos_out[i] = EntryFrom<T>(cos[i], cos_error[i], turns, position, setup.factor, Component::kCos);
+    sin_out[i] = EntryFrom<T>(sin[i], sin_error[i], turns, position, setup.factor, Component::kSin);
+  }
+}
+
+// What one strip of kVectors vectors of columns needs: pointers to its first column.
+template <typename T>
+struct Strip {
+  const AngleSetup* setup;
+  int64_t pair;
+  int64_t count;  // columns that exist
+  int64_t columns;
+  double* cos;
+  double* sin;
+  const double* sin_error;
+  T* cos_rows;
+  T* sin_rows;
+};
+
+// Runs the strip's kPass rows again, slowly, and repairs what is in doubt.
+template <typename T>
+HWY_NOINLINE void RepairStrip(const Strip<T>& strip, const double* start_cos, const double* start_sin, int64_t vectors,
+                              int64_t position, int64_t rows) {
+  const AngleSetup& setup = *strip.setup;
+  for (int64_t v = 0; v < vectors * kLanes; v += kLanes) {
+    const double* cos_error = setup.range_error + strip.pair + v;
+    const double* sin_error = strip.sin_error + v;
+    const Complex step = LoadComplex(setup.step_cos + strip.pair + v, setup.step_sin + strip.pair + v);
+    const int64_t count = strip.count - v < kLanes ? strip.count - v : kLanes;
+    Complex z = LoadComplex(start_cos + v, start_sin + v);
+    for (int64_t r = 0; r < rows; ++r) {
+      HWY_ALIGN T scratch[kLanes];
+      Doubts doubts = NoDoubts();
+      Emit(z.cos, hn::LoadU(DD(), cos_error), scratch, doubts);
+      Emit(z.sin, hn::LoadU(DD(), sin_error), scratch, doubts);
+      if (Any(doubts)) {
+        RepairVector(setup, z, cos_error, sin_error, strip.pair + v, count, position + r,
+                     strip.cos_rows + r * strip.columns + v, strip.sin_rows + r * strip.columns + v);
+      }
+      z = MultiplyComplex(z, step);
+    }
+  }
+}
+
+// kPass rows of a strip. Returns whether a value is in doubt.
+template <int kVectors, typename T>
+HWY_INLINE bool RunStrip(const Strip<T>& strip) {
+  const DD d;
+  const AngleSetup& setup = *strip.setup;
+  Complex z[kVectors], step[kVectors];
+  VD cos_error[kVectors], sin_error[kVectors];
+  HWY_UNROLL(8)
+  for (int v = 0; v < kVectors; ++v) {
+    z[v] = LoadComplex(strip.cos + v * kLanes, strip.sin + v * kLanes);
+    step[v] = LoadComplex(setup.step_cos + strip.pair + v * kLanes, setup.step_sin + strip.pair + v * kLanes);
+    cos_error[v] = hn::LoadU(d, setup.range_error + strip.pair + v * kLanes);
+    sin_error[v] = hn::LoadU(d, strip.sin_error + v * kLanes);
+  }
+  Doubts doubts = NoDoubts();
+  T* HWY_RESTRICT cos_out = strip.cos_rows;
+  T* HWY_RESTRICT sin_out = strip.sin_rows;
+  for (int64_t r = 0; r < kPass; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) {
+      Emit(z[v].cos, cos_error[v], cos_out + v * kLanes, doubts);
+      Emit(z[v].sin, sin_error[v], sin_out + v * kLanes, doubts);
+      z[v] = MultiplyComplex(z[v], step[v]);
+    }
+    cos_out += strip.columns;
+    sin_out += strip.columns;
+  }
+  HWY_UNROLL(8)
+  for (int v = 0; v < kVectors; ++v) StoreComplex(z[v], strip.cos + v * kLanes, strip.sin + v * kLanes);
+  return Any(doubts);
+}
+
+template <int kVectors, typename T>
+HWY_INLINE void RunAndRepair(const Strip<T>& strip, int64_t position, int64_t rows) {
+  double start_cos[kVectors * kLanes], start_sin[kVectors * kLanes];
+  for (int v = 0; v < kVectors; ++v) {
+    StoreComplex(LoadComplex(strip.cos + v * kLanes, strip.sin + v * kLanes), start_cos + v * kLanes,
+                 start_sin + v * kLanes);
+  }
+  if (HWY_UNLIKELY(RunStrip<kVectors>(strip))) RepairStrip(strip, start_cos, start_sin, kVectors, position, rows);
+}
+
+// The next kPass rows of a chunk, at `position` and after, into the buffer; the first `rows` of them are wanted. Strips go
+// from right to left: where the last vector of a row overruns it, the next row's first columns are written afterwards.
+template <typename T>
+void RunPass(const AngleSetup& setup, const Chunk& chunk, int64_t position, int64_t rows, ChunkState<T>& state) {
+  constexpr int kWide = 4;
+  const auto strip_at = [&](int64_t column) {
+    return Strip<T>{&setup,
+                    chunk.first + column,
+                    chunk.columns - column,
+                    chunk.columns,
+                    state.cos + column,
+                    state.sin + column,
+                    state.sin_error + column,
+                    state.cos_rows + column,
+                    state.sin_rows + column};
+  };
+  int64_t column = chunk.padded;
+  for (; column % (kWide * kLanes) != 0; column -= kLanes) RunAndRepair<1>(strip_at(column - kLanes), position, rows);
+  for (; column > 0; column -= kWide * kLanes) RunAndRepair<kWide>(strip_at(column - kWide * kLanes), position, rows);
+}
+
+// Rows of the table in [begin, end) positions, all in one stretch of kSuper, columns of one chunk.
+template <typename T, bool kStream>
+bool RunChunk(const AngleJob& job, const Chunk& chunk, int64_t begin, int64_t end, ChunkState<T>& state,
+              RowOutput<kStream>& cos, RowOutput<kStream>& sin) {
+  const AngleSetup& setup = *job.setup;
+  const int64_t super = begin & ~(kSuper - 1);
+  MakeSuperAnchor(setup, chunk, super, state);
+  for (int64_t block = super; block < end; block += kBlock) {
+    if (block != super) JumpAnchor(setup, chunk, state);
+    if (block + kBlock <= begin) continue;
+    if (job.Cancelled()) return false;
+    StartBlock(setup, chunk, block, state);
+    for (int64_t pass = block; pass < block + kBlock && pass < end; pass += kPass) {
+      const int64_t from = begin > pass ? begin - pass : 0;
+      const int64_t to = end - pass < kPass ? end - pass : kPass;
+      RunPass(setup, chunk, pass, to, state);
+      if (from >= to) continue;
+      const int64_t row = pass + from - job.first;
+      cos.Write(state.cos_rows + from * chunk.columns, row, to - from, chunk.first, chunk.columns);
+      sin.Write(state.sin_rows + from * chunk.columns, row, to - from, chunk.first, chunk.columns);
+    }
+  }
+  return true;
+}
+
+template <typename T, bool kStream>
+bool RunRange(const AngleJob& job) {
+  ChunkState<T> state;
+  RowOutput<kStream> cos(job.cos, job), sin(job.sin, job);
+  const int64_t last = job.first + job.rows;
+  bool done = true;
+  for (int64_t begin = job.first; begin < last && done;) {
+    const int64_t next = (begin & ~(kSuper - 1)) + kSuper;
+    const int64_t end = next < last ? next : last;
+    for (int64_t column = 0; column < job.pairs && done; column += kChunk) {
+      const int64_t columns = job.pairs - column < kChunk ? job.pairs - column : kChunk;
+      const Chunk chunk{column, columns, (columns + kLanes - 1) / kLanes * kLanes};
+      done = RunChunk(job, chunk, begin, end, state, cos, sin);
+    }
+    begin = end;
+  }
+  cos.Finish();
+  sin.Finish();
+  return done;
+}
+
+bool AngleRangeKernel(const AngleJob& job) {
+  return VisitJob(
+      job, [&job](auto type, auto stream) { return RunRange<typename decltype(type)::type, decltype(stream)::value>(job); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace phasor {
+HWY_EXPORT(AngleRangeKernel);
+bool AngleRange(const AngleJob& job) { return HWY_DYNAMIC_DISPATCH(AngleRangeKernel)(job); }
+}  // namespace phasor
+#endif

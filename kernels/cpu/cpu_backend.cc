@@ -1,0 +1,53 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/cpu/angle_table.h"
+#include "kernels/cpu/assemble.h"
+#include "kernels/cpu/bias_vector.h"
+#include "kernels/cpu/cpu_target.h"
+#include "kernels/cpu/rotate.h"
+#include "kernels/cpu/toeplitz.h"
+
+namespace phasor {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "cpu"; }
+
+  std::string description() const override {
+    const std::string target = CurrentCpuTarget();
+    // Highway's names for the two AVX-512 levels are not everyone's.
+    return target.starts_with("avx3") ? absl::StrCat("avx512 (", target, ")") : target;
+  }
+
+  absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const override {
+    return std::visit([&](const auto& t) { return RunTask(t, rows, cancel); }, task);
+  }
+
+ private:
+  absl::Status RunTask(const AngleTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunAngleTask(task, rows, cancel, setups_);
+  }
+  absl::Status RunTask(const RotateTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunRotate(task, rows, cancel);
+  }
+  absl::Status RunTask(const BiasVectorTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunBiasVector(task, rows, cancel);
+  }
+  absl::Status RunTask(const ToeplitzTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunToeplitz(task, rows, cancel);
+  }
+  absl::Status RunTask(const AssembleTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunAssemble(task, rows, cancel);
+  }
+
+  mutable AngleSetupCache setups_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace phasor
