@@ -1,0 +1,58 @@
+#include "kernels/backend.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/cpu/angle_table.h"
+#include "kernels/cpu/assemble.h"
+#include "kernels/cpu/bias_vector.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/rotate.h"
+#include "kernels/cpu/toeplitz.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace phasor {
+namespace {
+
+// The list, in the order in which "auto" tries them. A backend that is not built in stays in it, without a maker, so that
+// asking for it by name is answered with the reason.
+struct Entry {
+  std::string_view name;
+  std::unique_ptr<Backend> (*make)();
+  std::string_view reason;  // of having no maker
+};
+constexpr Entry kBackends[] = {
+    {"cuda", nullptr, "not built in"},
+    {"cpu", &MakeCpuBackend, ""},
+    {"reference", &MakeReferenceBackend, ""},
+};
+
+struct SliceRows {
+  int64_t operator()(const AngleTask& task) const { return AngleRowsPerSlice(task); }
+  int64_t operator()(const RotateTask& task) const { return RotateRowsPerSlice(task); }
+  int64_t operator()(const BiasVectorTask& task) const { return BiasVectorRowsPerSlice(task); }
+  int64_t operator()(const ToeplitzTask& task) const { return ToeplitzRowsPerSlice(task); }
+  int64_t operator()(const AssembleTask& task) const { return AssembleRowsPerSlice(task); }
+};
+
+}  // namespace
+
+std::vector<BackendInfo> ListBackends() {
+  std::vector<BackendInfo> list;
+  for (const Entry& entry : kBackends) list.push_back({entry.name, entry.make != nullptr, std::string(entry.reason)});
+  return list;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name) {
+  std::string names = "auto";
+  for (const Entry& entry : kBackends) {
+    const bool wanted = name == "auto" || name == entry.name;
+    if (wanted && entry.make != nullptr) return entry.make();
+    absl::StrAppend(&names, ", ", std::string(entry.name));
+    if (entry.make == nullptr) absl::StrAppend(&names, " (", std::string(entry.reason), ")");
+  }
+  return absl::FailedPreconditionError(absl::StrCat("backend: given ", std::string(name), "; allowed: ", names));
+}
+
+int64_t RowsPerSlice(const Task& task) { return std::visit(SliceRows{}, task); }
+
+}  // namespace phasor
