@@ -43,6 +43,7 @@ struct PositionSource {
 
 // Row r, pair i: cos[r·row_stride + i] = A·cos(position_r·inv_freq_i) and sin likewise, each [rows, pairs] of `dtype`.
 // inverse: cos/A and sin/A instead of A·cos and A·sin (what an inverse rotation needs; sin keeps its sign).
+// An exact zero is +0 in every precision.
 // `cos` or `sin` may be null: that half is not written. Addresses need the alignment of the element only; 64-byte alignment
 // and a row_stride that is a multiple of 64 bytes allow streaming stores.
 struct AngleTask {

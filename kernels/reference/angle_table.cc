@@ -1,4 +1,3 @@
-#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -38,19 +37,12 @@ Entry ExactEntry(const AngleTask& task, int64_t position, int64_t pair) {
 // What a float32 library computes, with cos and sin correctly rounded: every step is one float operation.
 Entry CompatEntry(const AngleTask& task, int64_t position, int64_t pair) {
   const float angle = task.plan->inv_freq_f32[pair] * static_cast<float>(position);
-  float cos = 1;
-  float sin = angle;  // keeps the sign of a zero
-  if (angle != 0) {
-    const WideSinCos exact = SinCosOfTurns(Wide(angle) / (Wide(2.0) * Pi()));
-    cos = ToFloat(exact.cos);
-    sin = ToFloat(exact.sin);
-  }
+  const WideSinCos exact = SinCosOfTurns(Wide(angle) / (Wide(2.0) * Pi()));  // of −0 as of 0: zeros are +0
   const float factor = task.plan->attention_factor_f32;
-  cos = task.inverse ? cos / factor : cos * factor;
-  sin = task.inverse ? sin / factor : sin * factor;
+  const float cos = task.inverse ? ToFloat(exact.cos) / factor : ToFloat(exact.cos) * factor;
+  const float sin = task.inverse ? ToFloat(exact.sin) / factor : ToFloat(exact.sin) * factor;
   const BinaryFormat& format = FormatOf(task.dtype);
-  const uint64_t sign = std::signbit(sin) && sin == 0 ? uint64_t{1} << (format.total_bits - 1) : 0;
-  return {RoundToBits(cos, format), RoundToBits(sin, format) | sign};
+  return {RoundToBits(cos, format), RoundToBits(sin, format)};
 }
 
 }  // namespace

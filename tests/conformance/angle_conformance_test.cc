@@ -1,0 +1,111 @@
+// Angle tables: every case, backend, type, precision and direction, bit for bit against the reference.
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "tests/conformance/case_run.h"
+
+namespace phasor {
+namespace {
+
+constexpr int64_t kLastPosition = (int64_t{1} << 31) - 1;
+constexpr int64_t kRows = 200;  // several anchors of any recurrence, and a tail
+
+struct Window {
+  std::string name;
+  PositionSource positions;
+};
+
+const std::vector<int64_t>& RandomIds() {
+  static const std::vector<int64_t>* const ids = [] {
+    auto* list = new std::vector<int64_t>;
+    std::mt19937_64 random(5);
+    for (int64_t i = 0; i < kRows; ++i) list->push_back(static_cast<int32_t>(random()) >> (random() % 31));
+    return list;
+  }();
+  return *ids;
+}
+
+std::vector<Window> Windows() {
+  return {{"from 0", {0, 1, {}}},         {"across 0", {-101, 1, {}}},
+          {"unaligned", {131011, 1, {}}}, {"up to the last position", {kLastPosition - (kRows - 1), 1, {}}},
+          {"strided", {-7000, 977, {}}},  {"ids", {0, 1, RandomIds()}}};
+}
+
+// The candidate fills the whole window in uneven ranges; the reference fills `rows_to_check` rows of it.
+void CompareWindow(const Backend& candidate, const AnglePlan& plan, const AngleTask& shape,
+                   const std::vector<int64_t>& rows_to_check) {
+  const int64_t size = SizeOf(shape.dtype);
+  const int64_t stride = plan.pairs() + 3;
+  Buffer cos(kRows * stride * size), sin(kRows * stride * size), want_cos(kRows * stride * size),
+      want_sin(kRows * stride * size);
+  AngleTask task = shape;
+  task.plan = &plan;
+  task.row_stride = stride;
+  task.cos = cos.data();
+  task.sin = sin.data();
+  for (RowRange rows : {RowRange{0, 1}, RowRange{1, 78}, RowRange{78, kRows}}) {
+    ASSERT_TRUE(candidate.Run(task, rows, nullptr).ok());
+  }
+  EXPECT_TRUE(cos.GuardIntact() && sin.GuardIntact());
+  task.cos = want_cos.data();
+  task.sin = want_sin.data();
+  const auto reference = CreateBackend("reference");
+  ASSERT_TRUE(reference.ok());
+  for (int64_t row : rows_to_check) {
+    ASSERT_TRUE((*reference)->Run(task, {row, row + 1}, nullptr).ok());
+    // The gap between rows is compared too: both must have left it alone.
+    ASSERT_EQ(cos.FirstDifference(want_cos, row * stride, (row + 1) * stride, size), -1) << "cos, row " << row;
+    ASSERT_EQ(sin.FirstDifference(want_sin, row * stride, (row + 1) * stride, size), -1) << "sin, row " << row;
+  }
+}
+
+void CompareCase(const Backend& candidate, const Case& c) {
+  std::mt19937_64 random(std::hash<std::string>{}(c.name));
+  for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
+    const Plan resolved = PlanOf(c, precision);
+    const AnglePlan* plan = std::get_if<AnglePlan>(&resolved);
+    if (plan == nullptr) return;
+    // Few rows of wide tables, more of narrow ones: the reference takes about 20 µs an entry.
+    const int64_t count = std::clamp<int64_t>(64 / std::max<int64_t>(1, plan->pairs()), 1, 8);
+    for (DType dtype : kFloatTypes) {
+      for (const Window& window : Windows()) {
+        std::vector<int64_t> rows;
+        while (static_cast<int64_t>(rows.size()) < count) rows.push_back(static_cast<int64_t>(random() % kRows));
+        AngleTask shape;
+        shape.positions = window.positions;
+        shape.dtype = dtype;
+        shape.inverse = random() % 2 == 0;
+        SCOPED_TRACE(testing::Message() << candidate.name() << " " << c.name << " " << Name(dtype) << " "
+                                        << (precision == Precision::kExact ? "exact " : "compat_f32 ") << window.name
+                                        << (shape.inverse ? " inverse" : ""));
+        CompareWindow(candidate, *plan, shape, rows);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(AngleConformanceTest, SameBitsAsTheReference) {
+  const auto backends = BackendsUnderTest();
+  ASSERT_FALSE(backends.empty());
+  for (const auto& backend : backends) {
+    for (const Case& c : ConformanceCases()) CompareCase(*backend, c);
+  }
+}
+
+TEST(ConformanceCasesTest, EverySchemeHasACase) {
+  std::set<std::string_view> schemes;
+  std::set<std::string> names;
+  for (const Case& c : ConformanceCases()) {
+    EXPECT_TRUE(names.insert(c.name).second) << c.name;
+    const Scheme& scheme = SchemeOf(c.spec);
+    schemes.insert(scheme.name);
+    EXPECT_EQ(c.name.substr(0, c.name.find('/')), scheme.name);
+    EXPECT_EQ(c.sequence_length.has_value(), scheme.needs_sequence_length) << c.name;
+  }
+  for (const Scheme* scheme : Schemes()) EXPECT_TRUE(schemes.contains(scheme->name)) << scheme->name;
+}
+
+}  // namespace
+}  // namespace phasor

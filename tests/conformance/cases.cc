@@ -1,0 +1,139 @@
+#include "tests/conformance/cases.h"
+
+#include <cmath>
+#include <utility>
+
+namespace phasor {
+namespace {
+
+RopeSpec Rope(int64_t head_dim, double base, RopeSchedule schedule = DefaultSchedule{}) {
+  RopeSpec rope;
+  rope.head_dim = head_dim;
+  rope.base = base;
+  rope.schedule = std::move(schedule);
+  return rope;
+}
+
+RopeSpec Partial(int64_t head_dim, int64_t rotary_dim, double base, Pairing pairing = Pairing::kHalfSplit) {
+  RopeSpec rope = Rope(head_dim, base);
+  rope.rotary_dim = rotary_dim;
+  rope.pairing = pairing;
+  return rope;
+}
+
+RopeSpec WithAttentionFactor(RopeSpec rope, double factor) {
+  rope.attention_factor = factor;
+  return rope;
+}
+
+YarnSchedule Yarn(double factor, int64_t original_max_position, bool truncate = true) {
+  YarnSchedule yarn;
+  yarn.factor = factor;
+  yarn.original_max_position = original_max_position;
+  yarn.truncate = truncate;
+  return yarn;
+}
+
+YarnSchedule DeepSeekYarn(double mscale, double mscale_all_dim) {
+  YarnSchedule yarn = Yarn(40, 4096);
+  yarn.mscale = mscale;
+  yarn.mscale_all_dim = mscale_all_dim;
+  return yarn;
+}
+
+// Divisors that grow as searched ones do; the published lists are in the golden models.
+LongRopeSchedule LongRope(int64_t pairs, int64_t original_max_position, int64_t max_position) {
+  LongRopeSchedule s;
+  for (int64_t i = 0; i < pairs; ++i) {
+    s.short_factor.push_back(1 + 0.05 * static_cast<double>(i));
+    s.long_factor.push_back(1.08 + 1.31 * static_cast<double>(i));
+  }
+  s.original_max_position = original_max_position;
+  s.max_position = max_position;
+  return s;
+}
+
+SinusoidalSpec Sinusoidal(int64_t dim, SinusoidalLayout layout, SinusoidalSpacing spacing) {
+  SinusoidalSpec s;
+  s.dim = dim;
+  s.layout = layout;
+  s.spacing = spacing;
+  return s;
+}
+
+AlibiSpec Alibi(int64_t num_heads, double max_bias, AlibiForm form) {
+  AlibiSpec alibi;
+  alibi.num_heads = num_heads;
+  alibi.max_bias = max_bias;
+  alibi.form = form;
+  return alibi;
+}
+
+AlibiSpec AlibiWithSlopes(std::vector<double> slopes) {
+  AlibiSpec alibi;
+  alibi.slopes = std::move(slopes);
+  return alibi;
+}
+
+void AppendRope(std::vector<Case>& cases) {
+  cases.push_back({"rope_default/llama-2-7b", Rope(128, 10000), {}});
+  cases.push_back({"rope_default/one-pair", Rope(2, 10000), {}});
+  cases.push_back({"rope_default/three-pairs", Rope(6, 100), {}});
+  cases.push_back({"rope_default/odd-head-dim", Partial(81, 34, 10000), {}});
+  cases.push_back({"rope_default/pythia-6.9b", Partial(128, 32, 10000), {}});
+  cases.push_back({"rope_default/gpt-j-6b", Partial(256, 64, 10000, Pairing::kInterleaved), {}});
+  cases.push_back({"rope_default/command-r", Partial(128, 128, 8e6, Pairing::kInterleaved), {}});
+  cases.push_back({"rope_default/attention-factor", WithAttentionFactor(Rope(64, 10000), 0.8782488), {}});
+  cases.push_back({"rope_default/base-below-one", Rope(32, 0.25), {}});
+  cases.push_back({"rope_default/base-one", Rope(16, 1), {}});
+  cases.push_back({"rope_linear/gemma-3-4b", Rope(256, 1e6, LinearSchedule{8}), {}});
+  cases.push_back({"rope_linear/deepseek-coder-6.7b", Rope(128, 1e5, LinearSchedule{4}), {}});
+  cases.push_back({"rope_linear/many-turns-per-position", Rope(32, 10000, LinearSchedule{1e-6}), {}});
+  cases.push_back({"rope_ntk_aware/factor-4", Rope(128, 10000, NtkAwareSchedule{4}), {}});
+  cases.push_back({"rope_dynamic_ntk/internlm2-short", Rope(128, 1e6, DynamicNtkSchedule{2, 32768}), 32768});
+  cases.push_back({"rope_dynamic_ntk/internlm2-long", Rope(128, 1e6, DynamicNtkSchedule{2, 32768}), 65536});
+  cases.push_back({"rope_yarn/qwen2.5-7b", Rope(128, 1e6, Yarn(4, 32768)), {}});
+  cases.push_back({"rope_yarn/gpt-oss-20b", Rope(64, 150000, Yarn(32, 4096, false)), {}});
+  cases.push_back({"rope_yarn/deepseek-v2-lite", Rope(64, 10000, DeepSeekYarn(0.707, 0.707)), {}});
+  cases.push_back({"rope_yarn/unequal-mscales", Rope(64, 10000, DeepSeekYarn(1, 0.5)), {}});
+  cases.push_back({"rope_llama3/llama-3.1-8b", Rope(128, 500000, Llama3Schedule{8, 1, 4, 8192}), {}});
+  cases.push_back({"rope_llama3/llama-3.2-1b", Rope(64, 500000, Llama3Schedule{32, 1, 4, 8192}), {}});
+  cases.push_back({"rope_longrope/phi-3-mini-short", Rope(96, 10000, LongRope(48, 4096, 131072)), 4096});
+  cases.push_back({"rope_longrope/phi-3-mini-long", Rope(96, 10000, LongRope(48, 4096, 131072)), 131072});
+  cases.push_back({"rope_proportional/gemma-4-e2b", Rope(512, 1e6, ProportionalSchedule{0.25, {}}), {}});
+  cases.push_back({"rope_qwen1_ntk/qwen-7b-chat", Rope(128, 10000, Qwen1NtkSchedule{8192}), 16385});
+}
+
+void AppendOthers(std::vector<Case>& cases) {
+  const auto kInterleaved = SinusoidalLayout::kInterleaved;
+  const auto kConcatenated = SinusoidalLayout::kConcatenated;
+  const auto kPaper = SinusoidalSpacing::kPaper;
+  const auto kEndpoint = SinusoidalSpacing::kEndpointInclusive;
+  cases.push_back({"sinusoidal/paper-512", Sinusoidal(512, kInterleaved, kPaper), {}});
+  cases.push_back({"sinusoidal/odd-width-7", Sinusoidal(7, kInterleaved, kPaper), {}});
+  cases.push_back({"sinusoidal/marian-odd-width-33", Sinusoidal(33, kConcatenated, kPaper), {}});
+  cases.push_back({"sinusoidal/whisper-large-v2", Sinusoidal(1280, kConcatenated, kEndpoint), {}});
+  SinusoidalSpec m2m100 = Sinusoidal(1024, kConcatenated, kEndpoint);
+  m2m100.position_offset = 2;
+  m2m100.padding_row = 1;
+  cases.push_back({"sinusoidal/m2m100-418m", m2m100, {}});
+  cases.push_back({"sinusoidal/fairseq-odd-width-9", Sinusoidal(9, kConcatenated, kEndpoint), {}});
+  cases.push_back({"sinusoidal/width-1", Sinusoidal(1, kInterleaved, kPaper), {}});
+
+  cases.push_back({"alibi/bloom", Alibi(112, 8, AlibiForm::kCausal), {}});
+  cases.push_back({"alibi/mpt-7b", Alibi(32, 8, AlibiForm::kCausal), {}});
+  cases.push_back({"alibi/symmetric-12", Alibi(12, 8, AlibiForm::kSymmetric), {}});
+  cases.push_back({"alibi/one-head-max-bias-16", Alibi(1, 16, AlibiForm::kCausal), {}});
+  cases.push_back({"alibi/given-slopes", AlibiWithSlopes({0.25, -0.1, 0, 1e-30, 12345.678}), {}});
+}
+
+}  // namespace
+
+std::vector<Case> ConformanceCases() {
+  std::vector<Case> cases;
+  AppendRope(cases);
+  AppendOthers(cases);
+  return cases;
+}
+
+}  // namespace phasor

@@ -1,0 +1,232 @@
+// The other tasks, bit for bit against the reference: rotation, bias vectors, Toeplitz matrices, table forms.
+#include <random>
+
+#include "tests/conformance/case_run.h"
+
+namespace phasor {
+namespace {
+
+// Any bits: NaNs, infinities and denormals among ordinary numbers.
+void FillRandom(Buffer& buffer, int64_t elements, DType dtype, std::mt19937_64& random) {
+  const int64_t size = SizeOf(dtype);
+  for (int64_t i = 0; i < elements; ++i) {
+    uint64_t bits = random();
+    if (random() % 8 != 0) {
+      // An ordinary number: exponent beside that of 1.
+      const double value = std::ldexp(static_cast<double>(static_cast<int64_t>(bits) >> 11), -52);
+      const float narrow = static_cast<float>(value);
+      std::memcpy(&bits, dtype == DType::kF64 ? static_cast<const void*>(&value) : &narrow, dtype == DType::kF64 ? 8 : 4);
+      if (dtype == DType::kBF16) bits >>= 16;
+      if (dtype == DType::kF16) bits = 0x3800 | (random() & 0x87ff);
+    }
+    std::memcpy(static_cast<char*>(buffer.data()) + i * size, &bits, size);
+  }
+}
+
+struct RotateShape {
+  int64_t tokens, heads, pairs, tail;
+};
+
+void CompareRotation(const Backend& candidate, const RotateShape& shape, DType dtype, Pairing pairing, bool inverse,
+                     bool in_place, std::mt19937_64& random) {
+  const int64_t size = SizeOf(dtype);
+  const DType table_type = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const int64_t head_dim = 2 * shape.pairs + shape.tail;
+  const int64_t head_stride = head_dim + 1;
+  const int64_t token_stride = shape.heads * head_stride + 5;
+  const int64_t elements = shape.tokens * token_stride;
+  Buffer x(elements * size), cos(shape.tokens * shape.pairs * SizeOf(table_type)),
+      sin(shape.tokens * shape.pairs * SizeOf(table_type));
+  FillRandom(x, elements, dtype, random);
+  FillRandom(cos, shape.tokens * shape.pairs, table_type, random);
+  FillRandom(sin, shape.tokens * shape.pairs, table_type, random);
+  std::vector<int32_t> table_rows;
+  if (random() % 2 == 0) {
+    for (int64_t t = 0; t < shape.tokens; ++t) table_rows.push_back(static_cast<int32_t>(random() % shape.tokens));
+  }
+  const auto run = [&](const Backend& backend) {
+    Buffer y = in_place ? x : Buffer(elements * size);
+    const RotateTask task{.dtype = dtype,
+                          .pairing = pairing,
+                          .inverse = inverse,
+                          .tokens = shape.tokens,
+                          .heads = shape.heads,
+                          .head_dim = head_dim,
+                          .pairs = shape.pairs,
+                          .x = in_place ? y.data() : x.data(),
+                          .y = y.data(),
+                          .x_token_stride = token_stride,
+                          .x_head_stride = head_stride,
+                          .y_token_stride = token_stride,
+                          .y_head_stride = head_stride,
+                          .cos = cos.data(),
+                          .sin = sin.data(),
+                          .table_stride = shape.pairs,
+                          .table_rows = table_rows};
+    EXPECT_TRUE(backend.Run(task, {0, shape.tokens}, nullptr).ok());
+    EXPECT_TRUE(y.GuardIntact());
+    return y;
+  };
+  const auto reference = CreateBackend("reference");
+  ASSERT_TRUE(reference.ok());
+  EXPECT_EQ(run(candidate).FirstDifference(run(**reference), 0, elements, size), -1)
+      << candidate.name() << " " << Name(dtype) << " tokens " << shape.tokens << " heads " << shape.heads << " pairs "
+      << shape.pairs << " tail " << shape.tail << (pairing == Pairing::kHalfSplit ? " half" : " interleaved")
+      << (inverse ? " inverse" : "") << (in_place ? " in place" : "");
+}
+
+TEST(TaskConformanceTest, Rotation) {
+  std::mt19937_64 random(21);
+  std::vector<RotateShape> shapes;
+  for (int64_t pairs : {1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 100, 128}) {
+    shapes.push_back({static_cast<int64_t>(1 + random() % 4), static_cast<int64_t>(1 + random() % 5), pairs,
+                      static_cast<int64_t>(random() % 4)});
+  }
+  for (const auto& backend : BackendsUnderTest()) {
+    for (const RotateShape& shape : shapes) {
+      for (DType dtype : kFloatTypes) {
+        for (int variant = 0; variant < 8; ++variant) {
+          CompareRotation(*backend, shape, dtype, variant % 2 == 0 ? Pairing::kHalfSplit : Pairing::kInterleaved,
+                          variant / 2 % 2 == 0, variant / 4 == 0, random);
+        }
+      }
+    }
+  }
+}
+
+void CompareBias(const Backend& candidate, const Case& c, const BiasPlan& plan, DType dtype, int64_t first_distance,
+                 int64_t distances) {
+  const int64_t size = SizeOf(dtype);
+  const int64_t first_head = plan.heads() / 3;
+  const int64_t heads = std::min<int64_t>(plan.heads() - first_head, 9);
+  const int64_t stride = distances + 2;
+  const auto run = [&](const Backend& backend) {
+    Buffer out(heads * stride * size);
+    const BiasVectorTask task{.plan = &plan,
+                              .dtype = dtype,
+                              .first_distance = first_distance,
+                              .first_head = first_head,
+                              .heads = heads,
+                              .out = out.data(),
+                              .head_stride = stride};
+    EXPECT_TRUE(backend.Run(task, {0, 3}, nullptr).ok());
+    EXPECT_TRUE(backend.Run(task, {3, distances}, nullptr).ok());
+    EXPECT_TRUE(out.GuardIntact());
+    return out;
+  };
+  const auto reference = CreateBackend("reference");
+  ASSERT_TRUE(reference.ok());
+  EXPECT_EQ(run(candidate).FirstDifference(run(**reference), 0, heads * stride, size), -1)
+      << candidate.name() << " " << c.name << " " << Name(dtype) << " from " << first_distance;
+}
+
+TEST(TaskConformanceTest, BiasVectors) {
+  const int64_t last = (int64_t{1} << 32) - 1;
+  for (const auto& backend : BackendsUnderTest()) {
+    for (const Case& c : ConformanceCases()) {
+      const Plan resolved = PlanOf(c, Precision::kExact);
+      const BiasPlan* plan = std::get_if<BiasPlan>(&resolved);
+      if (plan == nullptr) continue;
+      for (DType dtype : kFloatTypes) {
+        for (int64_t first : {int64_t{-70}, int64_t{-131101}, int64_t{65500}, -last, last - 99}) {
+          CompareBias(*backend, c, *plan, dtype, first, 100);
+        }
+      }
+    }
+  }
+}
+
+TEST(TaskConformanceTest, ToeplitzMatrices) {
+  std::mt19937_64 random(22);
+  const auto reference = CreateBackend("reference");
+  ASSERT_TRUE(reference.ok());
+  for (const auto& backend : BackendsUnderTest()) {
+    for (int64_t size : {2, 4, 8}) {
+      for (int i = 0; i < 40; ++i) {
+        const int64_t heads = 1 + random() % 3, queries = 1 + random() % 40, keys = 1 + random() % 150;
+        const int64_t vector_stride = queries + keys - 1 + random() % 3;
+        Buffer vector(heads * vector_stride * size);
+        FillRandom(vector, heads * vector_stride, size == 8 ? DType::kF64 : size == 4 ? DType::kF32 : DType::kBF16, random);
+        const auto run = [&](const Backend& b) {
+          Buffer out(heads * queries * keys * size);
+          const ToeplitzTask task{.element_size = size,
+                                  .heads = heads,
+                                  .queries = queries,
+                                  .keys = keys,
+                                  .vector = vector.data(),
+                                  .vector_stride = vector_stride,
+                                  .out = out.data()};
+          EXPECT_TRUE(b.Run(task, {0, heads * queries / 2}, nullptr).ok());
+          EXPECT_TRUE(b.Run(task, {heads * queries / 2, heads * queries}, nullptr).ok());
+          EXPECT_TRUE(out.GuardIntact());
+          return out;
+        };
+        ASSERT_EQ(run(*backend).FirstDifference(run(**reference), 0, heads * queries * keys, size), -1)
+            << backend->name() << " size " << size << " heads " << heads << " queries " << queries << " keys " << keys;
+      }
+    }
+  }
+}
+
+struct FormShape {
+  TableForm form;
+  int64_t size, pairs, columns, rows;
+};
+
+void CompareForm(const Backend& candidate, const FormShape& shape, std::mt19937_64& random) {
+  const DType bits = shape.size == 8 ? DType::kF64 : shape.size == 4 ? DType::kF32 : DType::kBF16;
+  const int64_t stride = shape.pairs + random() % 3;
+  Buffer cos(shape.rows * stride * shape.size), sin(shape.rows * stride * shape.size);
+  FillRandom(cos, shape.rows * stride, bits, random);
+  FillRandom(sin, shape.rows * stride, bits, random);
+  const bool two_arrays = shape.form == TableForm::kHalf || shape.form == TableForm::kDuplicated ||
+                          shape.form == TableForm::kInterleavedDuplicated;
+  std::vector<int32_t> table_rows;
+  if (random() % 2 == 0) {
+    for (int64_t r = 0; r < shape.rows; ++r) table_rows.push_back(static_cast<int32_t>(random() % shape.rows));
+  }
+  const auto run = [&](const Backend& backend) {
+    // The second array of the two-array forms follows the first.
+    const int64_t bytes = shape.rows * shape.columns * shape.size;
+    Buffer out(2 * bytes);
+    const AssembleTask task{.form = shape.form,
+                            .element_size = shape.size,
+                            .pairs = shape.pairs,
+                            .columns = shape.columns,
+                            .cos = cos.data(),
+                            .sin = sin.data(),
+                            .table_stride = stride,
+                            .table_rows = table_rows,
+                            .out = out.data(),
+                            .out_sin = two_arrays ? static_cast<char*>(out.data()) + bytes : nullptr};
+    EXPECT_TRUE(backend.Run(task, {0, shape.rows / 2}, nullptr).ok());
+    EXPECT_TRUE(backend.Run(task, {shape.rows / 2, shape.rows}, nullptr).ok());
+    EXPECT_TRUE(out.GuardIntact());
+    return out;
+  };
+  const auto reference = CreateBackend("reference");
+  ASSERT_TRUE(reference.ok());
+  ASSERT_EQ(run(candidate).FirstDifference(run(**reference), 0, 2 * shape.rows * shape.columns, shape.size), -1)
+      << candidate.name() << " form " << static_cast<int>(shape.form) << " size " << shape.size << " pairs " << shape.pairs
+      << " columns " << shape.columns;
+}
+
+TEST(TaskConformanceTest, TableForms) {
+  std::mt19937_64 random(23);
+  for (const auto& backend : BackendsUnderTest()) {
+    for (TableForm form : {TableForm::kHalf, TableForm::kDuplicated, TableForm::kInterleavedDuplicated,
+                           TableForm::kConcatenated, TableForm::kSinCosInterleaved, TableForm::kSinCosConcatenated}) {
+      for (int64_t size : {2, 4, 8}) {
+        for (int64_t pairs : {1, 2, 5, 16, 33, 64}) {
+          const int64_t natural = form == TableForm::kHalf ? pairs : 2 * pairs;
+          for (int64_t columns : {natural - 1, natural, natural + 1}) {
+            if (columns > 0) CompareForm(*backend, {form, size, pairs, columns, 7}, random);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor
