@@ -133,7 +133,7 @@ largest() {
 start_call_stop() {
   local root=$1 address status=0
   say "$image: start, call, stop"
-  (in_image "$root" /usr/local/bin/phasord --listen=127.0.0.1:0) > "$scratch/out" 2> "$scratch/log" &
+  (in_image "$root" /usr/local/bin/phasord --listen=127.0.0.1:0 --drain-delay=0) > "$scratch/out" 2> "$scratch/log" &
   server=$!
   for _ in $(seq 100); do
     address=$(sed -n 's/^listening on //p' "$scratch/out")

@@ -17,7 +17,7 @@ mkdir -p "$work/results"
 
 python3 deploy/load/scenarios.py "$work/requests"
 
-build/bin/phasord --listen=127.0.0.1:0 > "$work/out" 2> "$work/server.log" &
+build/bin/phasord --listen=127.0.0.1:0 --drain-delay=0 > "$work/out" 2> "$work/server.log" &
 server=$!
 # Only while it is still ours: a reaped id may be another process's.
 trap 'if [[ -n $server ]]; then kill "$server" 2> /dev/null || true; fi' EXIT
