@@ -1,0 +1,168 @@
+#include "server/request_parser.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/core/checked_math.h"
+#include "proto/raw/payload_cutter.h"
+#include "server/enum_text.h"
+#include "server/grpc_status.h"
+#include "server/item_parser.h"
+#include "server/spec_parser.h"
+
+namespace phasor::server {
+namespace {
+
+// Sequence lengths are bounded as positions are: 2^31 of them.
+constexpr int64_t kMaxSequenceLength = int64_t{1} << 31;
+
+// Sub-messages that carry payloads or lead to one, per item at most: the item, its window or positions, and its tensors with
+// their data. Twice that, because messages may be split.
+int64_t PartsPerItem(const Limits& limits) { return 2 * (2 * limits.max_tensors_per_item + 16); }
+
+// A message whose unread parts would take more memory than any valid one is refused while it is being read.
+raw::CutLimits CutLimitsFor(const Limits& limits) {
+  // The longest that one item can usefully be is a list of negative positions, ten bytes each.
+  const int64_t longest_list = std::min(10 * limits.max_positions, limits.max_request_bytes);
+  return {.max_skeleton_bytes = static_cast<size_t>(longest_list + (int64_t{16} << 20)),
+          .max_parts = static_cast<size_t>(limits.max_batch_items * PartsPerItem(limits))};
+}
+
+template <typename M>
+absl::Status Read(const grpc::ByteBuffer& buffer, const raw::Node& schema, const Limits& limits, M* message,
+                  raw::Payloads* payloads) {
+  const absl::Status status = raw::Cut(buffer, schema, CutLimitsFor(limits), message, payloads);
+  if (status.ok()) return status;
+  const std::string type(M::descriptor()->full_name());
+  if (status.code() != absl::StatusCode::kResourceExhausted) return MalformedMessage(type);
+  return InvalidField("items", "more parts beside payloads than any valid request has",
+                      absl::StrCat("up to ", limits.max_batch_items, " items (the server's max_batch_items)"));
+}
+
+int64_t PositionBytes(const PrecomputeItem& item) {
+  const auto* table = std::get_if<TableRequest>(&item.window);
+  return table == nullptr ? 0 : static_cast<int64_t>(table->positions.ids.size() * sizeof(int64_t));
+}
+int64_t PositionBytes(const ApplyItem& item) { return static_cast<int64_t>(item.positions.ids.size() * sizeof(int64_t)); }
+
+// Parses every item of `request` in place and returns what admission charges.
+template <typename Request, typename Item>
+absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& payloads, const Limits& limits,
+                                   Batch<Item>* batch) {
+  if (request.items().empty()) {
+    return InvalidField("items", "nothing", absl::StrCat("1 … ", limits.max_batch_items, " items"));
+  }
+  if (request.items_size() > limits.max_batch_items) {
+    return OverLimit("items", request.items_size(), "max_batch_items", limits.max_batch_items, "items");
+  }
+  if (payloads.total_bytes() > limits.max_request_bytes) {
+    return OverLimit("items", payloads.total_bytes(), "max_request_bytes", limits.max_request_bytes, "bytes of payload");
+  }
+  ParseContext context{limits, payloads, request.validate_only(), limits.max_request_bytes};
+  batch->reserve(static_cast<size_t>(request.items_size()));
+  int64_t answer = 0;
+  int64_t ids = 0;
+  for (int i = 0; i < request.items_size(); ++i) {
+    absl::StatusOr<Item> item = ParseItem(request.items(i), context);
+    if (!item.ok()) {
+      batch->push_back(AtPath(absl::StrCat("items[", i, "]."), item.status()));
+      continue;
+    }
+    answer += item->payload_bytes;  // each is within max_item_bytes, and the sum so far within max_total_bytes
+    if (answer > limits.max_total_bytes) {
+      return OverLimit("items", answer, "max_total_bytes", limits.max_total_bytes,
+                       absl::StrCat("bytes of answer up to items[", i, "]"));
+    }
+    ids += PositionBytes(*item);
+    batch->push_back(std::move(item));
+  }
+  return payloads.total_bytes() + answer + ids;
+}
+
+}  // namespace
+
+absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const grpc::ByteBuffer& request) const {
+  v1::PrecomputeRequest message;
+  raw::Payloads payloads;
+  if (auto status = Read(request, raw::kPrecomputeRequest, limits_, &message, &payloads); !status.ok()) return status;
+  return ParsePrecompute(message, payloads);
+}
+
+absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer& request) const {
+  v1::ApplyRequest message;
+  raw::Payloads payloads;
+  if (auto status = Read(request, raw::kApplyRequest, limits_, &message, &payloads); !status.ok()) return status;
+  return ParseApply(message, payloads);
+}
+
+absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::PrecomputeRequest& request,
+                                                                   const raw::Payloads& payloads) const {
+  ValidatedPrecompute validated;
+  const auto charged = ParseBatch(request, payloads, limits_, &validated.items_);
+  if (!charged.ok()) return charged.status();
+  validated.validate_only_ = request.validate_only();
+  validated.charged_bytes_ = *charged;
+  return validated;
+}
+
+absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest& request,
+                                                         const raw::Payloads& payloads) const {
+  ValidatedApply validated;
+  const auto charged = ParseBatch(request, payloads, limits_, &validated.items_);
+  if (!charged.ok()) return charged.status();
+  validated.validate_only_ = request.validate_only();
+  validated.charged_bytes_ = *charged;
+  return validated;
+}
+
+absl::Status CheckEnum(std::string_view field, int number, const google::protobuf::EnumDescriptor* type) {
+  if (type->FindValueByNumber(number) != nullptr) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(number), AllowedValues(type));
+}
+
+absl::Status CheckLimit(std::string_view field, int64_t given, std::string_view limit_name, int64_t limit,
+                        std::string_view unit) {
+  return given <= limit ? absl::OkStatus() : OverLimit(field, given, limit_name, limit, unit);
+}
+
+absl::StatusOr<int64_t> CountElements(std::string_view field, std::initializer_list<int64_t> extents, const Limits& limits) {
+  const auto count = CheckedElements(std::span<const int64_t>(extents.begin(), extents.size()));
+  if (!count) {
+    return InvalidField(field, "a size that does not fit in 63 bits",
+                        absl::StrCat("up to ", limits.max_item_elements, " elements (the server's max_item_elements)"));
+  }
+  if (auto status = CheckLimit(field, *count, "max_item_elements", limits.max_item_elements, "elements"); !status.ok()) {
+    return status;
+  }
+  return *count;
+}
+
+absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, v1::Precision precision,
+                                        std::optional<int64_t> sequence_length) {
+  const absl::StatusOr<EncodingSpec> spec = SpecFromProto(message);
+  if (!spec.ok()) return spec.status();
+  absl::StatusOr<CanonicalSpec> canonical = Canonicalize(*spec);
+  if (!canonical.ok()) return canonical.status();
+  TableSource source;
+  source.spec = *std::move(canonical);
+  if (auto status = CheckEnum("precision", precision, v1::Precision_descriptor()); !status.ok()) return status;
+  if (precision == v1::PRECISION_COMPAT_F32) source.precision = Precision::kCompatF32;
+  if (sequence_length && (*sequence_length < 1 || *sequence_length > kMaxSequenceLength)) {
+    return InvalidField("sequence_length", absl::StrCat(*sequence_length), absl::StrCat("1 … ", kMaxSequenceLength));
+  }
+  const Scheme& scheme = SchemeOf(source.spec.spec);
+  if (scheme.needs_sequence_length) {
+    if (!sequence_length) {
+      return InvalidField("sequence_length", "nothing",
+                          absl::StrCat("1 … ", kMaxSequenceLength, ": the frequencies of ",
+                                       absl::string_view(scheme.name.data(), scheme.name.size()), " depend on it"));
+    }
+    source.sequence_length = sequence_length;
+  }
+  return source;
+}
+
+}  // namespace phasor::server

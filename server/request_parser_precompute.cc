@@ -1,0 +1,214 @@
+// Items of Precompute: tables and biases.
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/core/checked_math.h"
+#include "server/grpc_status.h"
+#include "server/item_parser.h"
+#include "server/positions_parser.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kMaxRow = (int64_t{1} << 31) - 1;
+constexpr size_t kFingerprintBytes = 32;
+
+absl::StatusOr<DType> ParseDType(v1::DType dtype) {
+  if (dtype == v1::DTYPE_UNSPECIFIED) return DType::kF32;
+  if (dtype < v1::DTYPE_F64 || dtype > v1::DTYPE_BF16) {
+    const std::string given = v1::DType_IsValid(dtype) ? v1::DType_Name(dtype) : absl::StrCat(static_cast<int>(dtype));
+    return InvalidField("dtype", given, "DTYPE_F64, DTYPE_F32, DTYPE_F16, DTYPE_BF16");
+  }
+  return static_cast<DType>(dtype);
+}
+
+// Columns of a table, and how many arrays of that width the form has.
+struct Columns {
+  int64_t pairs = 0;
+  int64_t width = 0;
+  int64_t arrays = 1;
+};
+
+Columns ColumnsOf(const EncodingSpec& spec, TableForm form) {
+  if (const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec)) {
+    const bool endpoint = sinusoidal->spacing == SinusoidalSpacing::kEndpointInclusive;
+    return {.pairs = endpoint ? sinusoidal->dim / 2 : (sinusoidal->dim + 1) / 2, .width = sinusoidal->dim};
+  }
+  const int64_t pairs = *std::get<RopeSpec>(spec).rotary_dim / 2;
+  switch (form) {
+    case TableForm::kHalf:
+      return {.pairs = pairs, .width = pairs, .arrays = 2};
+    case TableForm::kDuplicated:
+    case TableForm::kInterleavedDuplicated:
+      return {.pairs = pairs, .width = 2 * pairs, .arrays = 2};
+    default:
+      return {.pairs = pairs, .width = 2 * pairs};
+  }
+}
+
+absl::StatusOr<TableForm> ParseForm(v1::TableForm form, const EncodingSpec& spec) {
+  if (auto status = CheckEnum("table.form", form, v1::TableForm_descriptor()); !status.ok()) return status;
+  if (const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec)) {
+    if (form != v1::TABLE_FORM_UNSPECIFIED) {
+      return InvalidField("table.form", v1::TableForm_Name(form), "unset: the layout of sinusoids is part of their spec");
+    }
+    return sinusoidal->layout == SinusoidalLayout::kConcatenated ? TableForm::kSinCosConcatenated
+                                                                 : TableForm::kSinCosInterleaved;
+  }
+  return form == v1::TABLE_FORM_UNSPECIFIED ? TableForm::kHalf : static_cast<TableForm>(form);
+}
+
+// Positions of sinusoids are rows of the library's table after position_offset is added: those must be in range too.
+absl::Status CheckRows(const EncodingSpec& spec, const ParsedPositions& positions) {
+  const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec);
+  if (sinusoidal == nullptr || positions.set.count == 0) return absl::OkStatus();
+  const int64_t offset = sinusoidal->position_offset.value_or(0);
+  for (int64_t position : {positions.smallest, positions.set.largest}) {
+    if (position + offset < -kMaxRow || position + offset > kMaxRow) {
+      return InvalidField("table.positions", absl::StrCat("position ", position, " with position_offset ", offset),
+                          absl::StrCat("a sum within ", -kMaxRow, " … ", kMaxRow));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, PrecomputeItem* item, ParseContext& context) {
+  const EncodingSpec& spec = item->source.spec.spec;
+  if (std::holds_alternative<AlibiSpec>(spec)) {
+    return InvalidField("table", "a table for spec.alibi", "bias: ALiBi has no table");
+  }
+  TableRequest table;
+  table.include_inv_freq = window.include_inv_freq();
+  table.inverse = window.inverse();
+  const auto form = ParseForm(window.form(), spec);
+  if (!form.ok()) return form.status();
+  table.form = *form;
+  absl::StatusOr<ParsedPositions> positions = ParsePositions(window.positions(), "table.positions", std::nullopt, context);
+  if (!positions.ok()) return positions.status();
+  if (auto status = CheckRows(spec, *positions); !status.ok()) return status;
+  if (auto status =
+          CheckLimit("table.positions", positions->set.count, "max_positions", context.limits.max_positions, "positions");
+      !status.ok()) {
+    return status;
+  }
+  const Columns columns = ColumnsOf(spec, table.form);
+  const auto elements = CountElements("table", {positions->set.count, columns.width}, context.limits);
+  if (!elements.ok()) return elements.status();
+  item->payload_bytes = *elements * columns.arrays * SizeOf(item->dtype);
+  if (table.include_inv_freq) item->payload_bytes += columns.pairs * SizeOf(DType::kF64);
+  table.positions = std::move(positions->set);
+  return table;
+}
+
+absl::Status CheckAxis(std::string_view field, int64_t extent, const Limits& limits) {
+  if (extent < 1) return InvalidField(field, absl::StrCat(extent), "1 or more");
+  return CheckLimit(field, extent, "max_positions", limits.max_positions, "positions");
+}
+
+// Heads [first_head, first_head + heads) of the spec's.
+absl::Status ParseHeads(const v1::BiasWindow& window, int64_t num_heads, const Limits& limits, BiasRequest* bias) {
+  bias->first_head = window.first_head();
+  if (bias->first_head < 0 || bias->first_head >= num_heads) {
+    return InvalidField("bias.first_head", absl::StrCat(bias->first_head), absl::StrCat("0 … ", num_heads - 1));
+  }
+  const int64_t left = num_heads - bias->first_head;
+  bias->heads = window.has_head_count() ? window.head_count() : left;
+  if (bias->heads < 1 || bias->heads > left) {
+    return InvalidField("bias.head_count", absl::StrCat(bias->heads), absl::StrCat("1 … ", left));
+  }
+  return CheckLimit("bias.head_count", bias->heads, "max_heads", limits.max_heads, "heads");
+}
+
+// Query positions, which may be given by an offset, within the same bounds as all positions.
+absl::Status ParseQueries(const v1::BiasWindow& window, const Limits& limits, BiasRequest* bias) {
+  bias->queries = window.queries();
+  bias->keys = window.keys();
+  if (auto status = CheckAxis("bias.queries", bias->queries, limits); !status.ok()) return status;
+  if (auto status = CheckAxis("bias.keys", bias->keys, limits); !status.ok()) return status;
+  if (bias->keys - 1 > limits.max_position) {
+    return OverLimit("bias.keys", bias->keys - 1, "max_position", limits.max_position, "as the last key's position");
+  }
+  bias->query_offset = window.has_query_offset() ? window.query_offset() : bias->keys - bias->queries;
+  const int64_t lowest = -limits.max_position;
+  const int64_t highest = limits.max_position - (bias->queries - 1);
+  if (bias->query_offset < lowest || bias->query_offset > highest) {
+    return InvalidField("bias.query_offset", absl::StrCat(bias->query_offset),
+                        absl::StrCat(lowest, " … ", highest, " (the server's max_position)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BiasRequest> ParseBias(const v1::BiasWindow& window, PrecomputeItem* item, const Limits& limits) {
+  const auto* alibi = std::get_if<AlibiSpec>(&item->source.spec.spec);
+  if (alibi == nullptr) return InvalidField("bias", "a bias for a spec of angles", "table");
+  BiasRequest bias;
+  if (auto status = ParseQueries(window, limits, &bias); !status.ok()) return status;
+  if (auto status = ParseHeads(window, alibi->num_heads, limits, &bias); !status.ok()) return status;
+  if (auto status = CheckEnum("bias.form", window.form(), v1::BiasForm_descriptor()); !status.ok()) return status;
+  if (window.form() != v1::BIAS_FORM_UNSPECIFIED) bias.form = static_cast<BiasForm>(window.form());
+  absl::StatusOr<int64_t> elements = 0;
+  switch (bias.form) {
+    case BiasForm::kFull:
+      elements = CountElements("bias", {bias.heads, bias.queries, bias.keys}, limits);
+      break;
+    case BiasForm::kVector:
+      elements = CountElements("bias", {bias.heads, bias.queries + bias.keys - 1}, limits);
+      break;
+    case BiasForm::kRow:
+      elements = CountElements("bias", {bias.heads, bias.keys}, limits);
+      break;
+  }
+  if (!elements.ok()) return elements.status();
+  item->payload_bytes = *elements * SizeOf(item->dtype);
+  return bias;
+}
+
+}  // namespace
+
+absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, ParseContext& context) {
+  absl::StatusOr<TableSource> source =
+      ParseSource(message.spec(), message.precision(),
+                  message.has_sequence_length() ? std::optional<int64_t>(message.sequence_length()) : std::nullopt);
+  if (!source.ok()) return source.status();
+  PrecomputeItem item;
+  item.source = *std::move(source);
+  const auto dtype = ParseDType(message.dtype());
+  if (!dtype.ok()) return dtype.status();
+  item.dtype = *dtype;
+  item.if_fingerprint_not = message.if_fingerprint_not();
+  if (!item.if_fingerprint_not.empty() && item.if_fingerprint_not.size() != kFingerprintBytes) {
+    return InvalidField("if_fingerprint_not", absl::StrCat(item.if_fingerprint_not.size(), " bytes"),
+                        absl::StrCat("none, or ", kFingerprintBytes, " bytes"));
+  }
+  std::string_view window;
+  switch (message.window_case()) {
+    case v1::PrecomputeItem::kTable: {
+      absl::StatusOr<TableRequest> table = ParseTable(message.table(), &item, context);
+      if (!table.ok()) return table.status();
+      item.window = *std::move(table);
+      window = "table";
+      break;
+    }
+    case v1::PrecomputeItem::kBias: {
+      const absl::StatusOr<BiasRequest> bias = ParseBias(message.bias(), &item, context.limits);
+      if (!bias.ok()) return bias.status();
+      item.window = *bias;
+      window = "bias";
+      break;
+    }
+    case v1::PrecomputeItem::WINDOW_NOT_SET:
+      return InvalidField("window", "nothing", std::holds_alternative<AlibiSpec>(item.source.spec.spec) ? "bias" : "table");
+  }
+  if (auto status =
+          CheckLimit(window, item.payload_bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes of answer");
+      !status.ok()) {
+    return status;
+  }
+  return item;
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,199 @@
+#include "server/tensor_parser.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "kernels/core/checked_math.h"
+#include "server/grpc_status.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr size_t kMaxAxes = 8;
+
+std::string At(std::string_view path, std::string_view field) {
+  return absl::StrCat(absl::string_view(path.data(), path.size()), ".", absl::string_view(field.data(), field.size()));
+}
+
+std::string Text(std::span<const int64_t> numbers) { return absl::StrCat("[", absl::StrJoin(numbers, ", "), "]"); }
+
+std::string DTypeText(DType dtype) { return v1::DType_Name(static_cast<v1::DType>(dtype)); }
+
+absl::StatusOr<DType> ParseDType(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed) {
+  for (DType dtype : allowed) {
+    if (static_cast<int>(dtype) == message.dtype()) return dtype;
+  }
+  const std::string given =
+      v1::DType_IsValid(message.dtype()) ? v1::DType_Name(message.dtype()) : absl::StrCat(static_cast<int>(message.dtype()));
+  return InvalidField(At(path, "dtype"), given, absl::StrJoin(allowed, ", ", [](std::string* out, DType dtype) {
+                        absl::StrAppend(out, DTypeText(dtype));
+                      }));
+}
+
+absl::Status ParseShape(const v1::Tensor& message, std::string_view path, const Limits& limits, ParsedTensor* tensor) {
+  const std::string field = At(path, "shape");
+  if (static_cast<size_t>(message.shape_size()) > kMaxAxes) {
+    return InvalidField(field, absl::StrCat(message.shape_size(), " axes"), absl::StrCat("at most ", kMaxAxes));
+  }
+  tensor->shape.assign(message.shape().begin(), message.shape().end());
+  for (size_t axis = 0; axis < tensor->shape.size(); ++axis) {
+    if (tensor->shape[axis] < 0) {
+      return InvalidField(absl::StrCat(field, "[", axis, "]"), absl::StrCat(tensor->shape[axis]), "0 or more");
+    }
+  }
+  const std::optional<int64_t> elements = CheckedElements(tensor->shape);
+  if (!elements || *elements >= int64_t{1} << 40) {
+    return InvalidField(field, Text(tensor->shape), "a product below 2^40");
+  }
+  tensor->elements = *elements;
+  return CheckLimit(field, *elements, "max_item_elements", limits.max_item_elements, "elements");
+}
+
+std::vector<int64_t> DenseStrides(std::span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return strides;  // nothing to step over; may not fit
+  for (size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+// Sets strides and returns how many elements the storage must hold at least.
+absl::StatusOr<int64_t> ParseStrides(const v1::Tensor& message, std::string_view path, ParsedTensor* tensor) {
+  if (message.strides().empty()) {
+    tensor->strides = DenseStrides(tensor->shape);
+    return tensor->elements;
+  }
+  const std::string field = At(path, "strides");
+  tensor->dense = false;
+  tensor->strides.assign(message.strides().begin(), message.strides().end());
+  const size_t axes = tensor->shape.size();
+  if (tensor->strides.size() != axes) {
+    return InvalidField(field, absl::StrCat(tensor->strides.size(), " entries"),
+                        absl::StrCat(axes, " entries, one per axis"));
+  }
+  for (size_t axis = 0; axis < axes; ++axis) {
+    if (tensor->strides[axis] < 0) {
+      return InvalidField(absl::StrCat(field, "[", axis, "]"), absl::StrCat(tensor->strides[axis]), "0 or more");
+    }
+  }
+  if (axes > 0 && tensor->strides.back() != 1) {
+    return InvalidField(absl::StrCat(field, "[", axes - 1, "]"), absl::StrCat(tensor->strides.back()), "1 (the last axis)");
+  }
+  if (tensor->elements == 0) return 0;
+  // From the innermost axis outwards, each must step over all that lies inside it.
+  std::vector<size_t> order(axes);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return tensor->strides[a] < tensor->strides[b]; });
+  int64_t reach = 1;  // elements from the first to one past the last of the axes so far
+  for (size_t axis : order) {
+    if (tensor->shape[axis] == 1) continue;
+    if (tensor->strides[axis] < reach) {
+      return InvalidField(absl::StrCat(field, "[", axis, "]"), absl::StrCat(tensor->strides[axis]),
+                          absl::StrCat("at least ", reach, ", so that no two elements share a place"));
+    }
+    const auto steps = CheckedMul(tensor->shape[axis] - 1, tensor->strides[axis]);
+    const auto sum = steps ? CheckedAdd(reach, *steps) : std::nullopt;
+    if (!sum || *sum >= int64_t{1} << 40) return InvalidField(field, Text(tensor->strides), "a last element below 2^40");
+    reach = *sum;
+  }
+  return reach;
+}
+
+absl::Status ParseStorage(const v1::Tensor& message, std::string_view path, int64_t extent, Storage storage,
+                          const ParseContext& context, ParsedTensor* tensor) {
+  const int64_t needed = extent * SizeOf(tensor->dtype);  // extent < 2^40
+  tensor->bytes = needed;
+  const std::string field = At(path, "data");
+  switch (message.storage_case()) {
+    case v1::Tensor::kSharedMemory:
+      return NotServed(At(path, "shared_memory"), "shared memory");
+    case v1::Tensor::kDevice:
+      return NotServed(At(path, "device"), "device memory");
+    case v1::Tensor::kUpload:
+      return NotServed(At(path, "upload"), "uploaded content");
+    case v1::Tensor::STORAGE_NOT_SET:
+      if (storage == Storage::kOptional) return absl::OkStatus();
+      return InvalidField(field, "nothing", absl::StrCat(needed, " bytes"));
+    case v1::Tensor::kData:
+      break;
+  }
+  const auto size = context.payloads.SizeOf(message.data());
+  const auto pieces = context.payloads.Find(message.data());
+  if (!size || !pieces) return absl::InternalError("a tensor whose payload was not cut");
+  tensor->bytes = *size;
+  tensor->pieces = *pieces;
+  if (tensor->dense ? *size != needed : *size < needed) {
+    return InvalidField(field, absl::StrCat(*size, " bytes"),
+                        absl::StrCat(tensor->dense ? "" : "at least ", needed, " bytes for shape ", Text(tensor->shape),
+                                     tensor->dense ? "" : absl::StrCat(" with strides ", Text(tensor->strides)), " of ",
+                                     DTypeText(tensor->dtype)));
+  }
+  return absl::OkStatus();
+}
+
+int64_t Integer(const std::byte* bytes, DType dtype) {
+  switch (dtype) {
+    case DType::kI32: {
+      int32_t value;
+      std::memcpy(&value, bytes, sizeof(value));
+      return value;
+    }
+    case DType::kI64: {
+      int64_t value;
+      std::memcpy(&value, bytes, sizeof(value));
+      return value;
+    }
+    default:
+      return static_cast<uint8_t>(*bytes);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed,
+                                         Storage storage, const ParseContext& context) {
+  ParsedTensor tensor;
+  const auto dtype = ParseDType(message, path, allowed);
+  if (!dtype.ok()) return dtype.status();
+  tensor.dtype = *dtype;
+  if (auto status = ParseShape(message, path, context.limits, &tensor); !status.ok()) return status;
+  const auto extent = ParseStrides(message, path, &tensor);
+  if (!extent.ok()) return extent.status();
+  if (auto status = ParseStorage(message, path, *extent, storage, context, &tensor); !status.ok()) return status;
+  if (auto status = CheckLimit(At(path, "data"), tensor.bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes");
+      !status.ok()) {
+    return status;
+  }
+  return tensor;
+}
+
+std::vector<int64_t> DecodeIntegers(const ParsedTensor& tensor) {
+  const size_t width = static_cast<size_t>(SizeOf(tensor.dtype));
+  std::vector<int64_t> values;
+  values.reserve(static_cast<size_t>(tensor.bytes) / width);
+  std::array<std::byte, 8> carry;  // an element that straddles pieces
+  size_t carried = 0;
+  for (const raw::Piece& piece : tensor.pieces) {
+    size_t at = 0;
+    while (at < piece.size) {
+      if (carried == 0 && piece.size - at >= width) {
+        values.push_back(Integer(piece.data + at, tensor.dtype));
+        at += width;
+        continue;
+      }
+      carry[carried++] = piece.data[at++];
+      if (carried < width) continue;
+      values.push_back(Integer(carry.data(), tensor.dtype));
+      carried = 0;
+    }
+  }
+  return values;
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,41 @@
+// Tensors of a request: shape, strides and storage made to agree.
+#ifndef PHASOR_SERVER_TENSOR_PARSER_H_
+#define PHASOR_SERVER_TENSOR_PARSER_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "phasor/v1/tensor.pb.h"
+
+#include "kernels/core/dtype.h"
+#include "proto/raw/payloads.h"
+#include "server/item_parser.h"
+
+namespace phasor::server {
+
+// A tensor whose every element lies inside its storage, no two at the same place.
+struct ParsedTensor {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // elements, one per axis; dense when the message has none
+  bool dense = true;             // the message has no strides
+  int64_t elements = 0;
+  int64_t bytes = 0;                   // of the storage; computed from the shape when there is none
+  std::span<const raw::Piece> pieces;  // of the context's payloads; empty when the storage is, or is absent
+};
+
+enum class Storage : uint8_t { kRequired, kOptional };
+
+// `allowed`: element types that the field takes. Errors are InvalidField, OverLimit or NotServed below `path`.
+absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed,
+                                         Storage storage, const ParseContext& context);
+
+// All integers of the storage (I32, I64 or BOOL, as they lie there), which may straddle pieces.
+std::vector<int64_t> DecodeIntegers(const ParsedTensor& tensor);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_TENSOR_PARSER_H_
