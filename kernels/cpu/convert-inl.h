@@ -52,15 +52,19 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, DF>> NarrowToF16Integer(DF df, hn::Vec<D
   // Denormal results: adding 0.5 leaves multiples of 2^-24 in the fraction, rounded by the addition.
   const auto half = hn::Set(df, 0.5f);
   const auto denormal = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, magnitude), half)), hn::BitCast(du, half));
-  auto result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 113u << 23)), denormal, normal);
-  result = hn::IfThenElse(hn::Ge(magnitude, hn::Set(du, 143u << 23)), hn::Set(du, 0x7c00u), result);
-  result = hn::Or(result, sign);
-  const auto is_nan = hn::Gt(magnitude, hn::Set(du, 0x7f800000u));
-  return hn::TruncateTo(du16, hn::IfThenElse(is_nan, hn::Set(du, 0x7e00u), result));
+  // Magnitudes are below 2^31: signed comparisons do.
+  const hn::RebindToSigned<DF> di;
+  const auto is_below = [&](int32_t limit) HWY_ATTR {
+    return hn::MaskFromVec(hn::BitCast(du, hn::VecFromMask(di, hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, limit)))));
+  };
+  auto result = hn::IfThenElse(is_below(113 << 23), denormal, normal);
+  result = hn::IfThenElse(is_below(143 << 23), result, hn::Set(du, 0x7c00u));
+  result = hn::IfThenElse(is_below(0x7f800001), hn::Or(result, sign), hn::Set(du, 0x7e00u));
+  return hn::TruncateTo(du16, result);
 }
 
 // RNE. A NaN stays some NaN: for callers that look for them anyway. The x86 instruction gives the bits of the integer way
-// for every one of the 2^32 inputs that is not a NaN (the test walks them), whatever the flush-to-zero modes.
+// for every one of the 2^32 inputs that is not a NaN (the test walks them).
 template <class DF>
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, DF>> NarrowToF16AnyNaN(DF df, hn::Vec<DF> v) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
@@ -142,15 +146,14 @@ template <class DF>
 HWY_INLINE hn::Vec<DF> NarrowF64ToOddF32(DF df, hn::Vec<hn::Rebind<double, DF>> v) {
   const hn::Rebind<double, DF> dd;
   const hn::RebindToUnsigned<DF> du;
-  const hn::Rebind<int64_t, DF> di64;
+  const hn::Rebind<uint64_t, DF> du64;
   const auto nearest = hn::DemoteTo(df, v);
   const auto back = hn::PromoteTo(dd, nearest);
-  // −1 where rounding went away from zero, +1 where towards it: as f32 masks from f64 ones.
-  const hn::Rebind<int32_t, DF> di32;
-  const auto to_i32 = [&](hn::Mask<decltype(dd)> m)
-                          HWY_ATTR { return hn::DemoteTo(di32, hn::BitCast(di64, hn::VecFromMask(dd, m))); };
-  const auto away = hn::BitCast(du, to_i32(hn::Gt(hn::Abs(back), hn::Abs(v))));
-  const auto toward = hn::BitCast(du, to_i32(hn::Lt(hn::Abs(back), hn::Abs(v))));
+  // All ones (−1) in the f32 lanes where rounding went away from zero, and where it went towards it.
+  const auto narrow_mask = [&](hn::Mask<decltype(dd)> mask)
+                               HWY_ATTR { return hn::TruncateTo(du, hn::BitCast(du64, hn::VecFromMask(dd, mask))); };
+  const auto away = narrow_mask(hn::Gt(hn::Abs(back), hn::Abs(v)));
+  const auto toward = narrow_mask(hn::Lt(hn::Abs(back), hn::Abs(v)));
   const auto bits = hn::BitCast(du, nearest);
   const auto adjusted = hn::Sub(hn::Add(bits, away), toward);
   const auto is_odd = hn::Ne(hn::And(bits, hn::Set(du, 1u)), hn::Zero(du));

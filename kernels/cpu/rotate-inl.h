@@ -85,11 +85,13 @@ HWY_INLINE void RotatePairs(DF, hn::Vec<DF> a, hn::Vec<DF> b, hn::Vec<DF> c, hn:
   sentinel = hn::MulAdd(ya, yb, sentinel);
 }
 
-// A step reads and writes one vector of storage from each half (half-split) or one in all (interleaved), at element e.
+// A step reads and writes one vector of storage from each half (half-split) or one in all (interleaved), at element e, with
+// kTablesPerStep vectors of cos and as many of sin.
 
 template <typename T>
 struct HalfSplitStep : InOrder<T> {
   static constexpr Pairing kPairing = Pairing::kHalfSplit;
+  static constexpr int kTablesPerStep = 1;
   using C = ComputeType<T>;
   template <class DF>
   using Tag = typename InOrder<T>::template Tag<DF>;
@@ -118,6 +120,7 @@ struct HalfSplitStep : InOrder<T> {
 template <>
 struct HalfSplitStep<BF16> {
   static constexpr Pairing kPairing = Pairing::kHalfSplit;
+  static constexpr int kTablesPerStep = 2;
   using C = float;
   using Stored = uint16_t;
   template <class DF>
@@ -159,6 +162,7 @@ struct HalfSplitStep<BF16> {
 template <typename T>
 struct InterleavedStep : InOrder<T> {
   static constexpr Pairing kPairing = Pairing::kInterleaved;
+  static constexpr int kTablesPerStep = 1;
   using C = ComputeType<T>;
   template <class DF>
   using Tag = typename InOrder<T>::template Tag<DF>;
@@ -188,6 +192,7 @@ struct InterleavedStep : InOrder<T> {
 template <>
 struct InterleavedStep<BF16> {
   static constexpr Pairing kPairing = Pairing::kInterleaved;
+  static constexpr int kTablesPerStep = 1;
   using C = float;
   using Stored = uint16_t;
   template <class DF>

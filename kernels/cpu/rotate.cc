@@ -90,46 +90,147 @@ HWY_NOINLINE void CanonicalizeRow(void* row, int64_t elements) {
   }
 }
 
-// Rotates elements [e, elements) of one head: of each half (half-split; `partner` is where the other one begins), or of the
-// whole (interleaved). Full vectors, then halves of them down to 128 bits, then what is left. Returns whether to look for
-// NaN.
+// Where the rotated elements of a token are, and what turns them: n elements per span, one span per head (interleaved) or
+// two (half-split; `partner` elements apart).
+template <typename Stored, class Tables>
+struct TokenSpans {
+  const Stored* x;
+  Stored* y;
+  int64_t x_head_stride, y_head_stride;
+  int64_t heads;
+  int64_t partner;
+  int64_t elements;
+  const Tables* tables;
+};
+
+// The vector of pairs at element e of a head. Also asks for the bytes that a later head will need.
 template <class Step, bool kStream, class DF, class Stored, class Tables>
-HWY_INLINE bool RotateHead(DF df, const Stored* x, Stored* y, int64_t partner, int64_t elements, const Tables& tables,
-                           int64_t e) {
-  constexpr bool kHalfSplit = Step::kPairing == Pairing::kHalfSplit;
+HWY_INLINE void RotateAt(DF df, const Stored* x, Stored* y, int64_t partner, int64_t e, const Tables& tables,
+                         hn::Vec<DF>& sentinel) {
   const typename Step::template Tag<DF> ds;
-  using V = hn::Vec<decltype(ds)>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(ds));
-  auto sentinel = hn::Set(df, 1);
-  for (; e + lanes <= elements; e += lanes) {
-    V ya;
-    if constexpr (kHalfSplit) {
-      V yb;
-      Step::Run(df, hn::LoadU(ds, x + e), hn::LoadU(ds, x + partner + e), tables, e, ya, yb, sentinel);
-      Put<kStream>(yb, ds, y + partner + e);
-    } else {
-      Step::Run(df, hn::LoadU(ds, x + e), tables, e, ya, sentinel);
-    }
-    Put<kStream>(ya, ds, y + e);
-  }
-  bool nan = !hn::AllFalse(df, hn::IsNaN(sentinel));
-  if (HWY_LIKELY(e == elements)) return nan;
-  if constexpr (hn::MaxLanes(df) * sizeof(hn::TFromD<DF>) > 16) {
-    nan |= RotateHead<Step, false>(hn::Half<DF>(), x, y, partner, elements, tables, e);
+  hn::Vec<decltype(ds)> ya;
+  hwy::Prefetch(reinterpret_cast<const char*>(x + e) + kPrefetchBytes);
+  if constexpr (Step::kPairing == Pairing::kHalfSplit) {
+    hwy::Prefetch(reinterpret_cast<const char*>(x + partner + e) + kPrefetchBytes);
+    hn::Vec<decltype(ds)> yb;
+    Step::Run(df, hn::LoadU(ds, x + e), hn::LoadU(ds, x + partner + e), tables, e, ya, yb, sentinel);
+    Put<kStream>(yb, ds, y + partner + e);
   } else {
-    const int64_t rest = elements - e;
-    V ya;
-    if constexpr (kHalfSplit) {
-      V yb;
-      Step::Run(df, LoadUpTo(ds, x + e, rest), LoadUpTo(ds, x + partner + e, rest), tables, e, ya, yb, sentinel);
-      StoreFirst(yb, ds, y + partner + e, rest);
-    } else {
-      Step::Run(df, LoadUpTo(ds, x + e, rest), tables, e, ya, sentinel);
+    Step::Run(df, hn::LoadU(ds, x + e), tables, e, ya, sentinel);
+  }
+  Put<kStream>(ya, ds, y + e);
+}
+
+// The same for the `rest` pairs at element e that do not fill a vector.
+template <class Step, class DF, class Stored, class Tables>
+HWY_INLINE void RotateRestAt(DF df, const Stored* x, Stored* y, int64_t partner, int64_t e, int64_t rest,
+                             const Tables& tables, hn::Vec<DF>& sentinel) {
+  const typename Step::template Tag<DF> ds;
+  hn::Vec<decltype(ds)> ya;
+  if constexpr (Step::kPairing == Pairing::kHalfSplit) {
+    hn::Vec<decltype(ds)> yb;
+    Step::Run(df, LoadUpTo(ds, x + e, rest), LoadUpTo(ds, x + partner + e, rest), tables, e, ya, yb, sentinel);
+    StoreFirst(yb, ds, y + partner + e, rest);
+  } else {
+    Step::Run(df, LoadUpTo(ds, x + e, rest), tables, e, ya, sentinel);
+  }
+  StoreFirst(ya, ds, y + e, rest);
+}
+
+// Steps kFirst … kSteps − 1 of a head, unrolled. Two sentinels, so that the chain of their additions does not set the pace.
+template <class Step, bool kStream, int kSteps, int kFirst, class DF, class Stored, class Tables>
+HWY_INLINE void RotateSteps(DF df, const Stored* x, Stored* y, int64_t partner, const Tables& tables, hn::Vec<DF>& sentinel0,
+                            hn::Vec<DF>& sentinel1) {
+  if constexpr (kFirst < kSteps) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
+    RotateAt<Step, kStream>(df, x, y, partner, kFirst * lanes, tables, kFirst % 2 == 0 ? sentinel0 : sentinel1);
+    RotateSteps<Step, kStream, kSteps, kFirst + 1>(df, x, y, partner, tables, sentinel0, sentinel1);
+  }
+}
+
+// All heads of a token, each of exactly kSteps vectors: few enough for cos and sin to stay in registers. Returns whether to
+// look for NaN.
+template <class Step, bool kStream, int kSteps, class DF, class Spans>
+HWY_INLINE bool RotateHeadsInRegisters(DF df, const Spans& spans) {
+  auto sentinel0 = hn::Set(df, 1);
+  auto sentinel1 = hn::Set(df, 1);
+  auto* x = spans.x;
+  auto* y = spans.y;
+  for (int64_t h = 0; h < spans.heads; ++h, x += spans.x_head_stride, y += spans.y_head_stride) {
+    RotateSteps<Step, kStream, kSteps, 0>(df, x, y, spans.partner, *spans.tables, sentinel0, sentinel1);
+  }
+  return !hn::AllFalse(df, hn::Or(hn::IsNaN(sentinel0), hn::IsNaN(sentinel1)));
+}
+
+// All heads of a token, each of whole vectors.
+template <class Step, bool kStream, class DF, class Spans>
+HWY_INLINE bool RotateHeadsOfVectors(DF df, const Spans& spans) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
+  auto sentinel = hn::Set(df, 1);
+  auto* x = spans.x;
+  auto* y = spans.y;
+  for (int64_t h = 0; h < spans.heads; ++h, x += spans.x_head_stride, y += spans.y_head_stride) {
+    for (int64_t e = 0; e < spans.elements; e += lanes) {
+      RotateAt<Step, kStream>(df, x, y, spans.partner, e, *spans.tables, sentinel);
     }
-    StoreFirst(ya, ds, y + e, rest);
-    nan = !hn::AllFalse(df, hn::IsNaN(sentinel));
+  }
+  return !hn::AllFalse(df, hn::IsNaN(sentinel));
+}
+
+// Elements [e, elements) of one head: whole vectors, then halves of them down to 128 bits, then what is left.
+template <class Step, class DF, class Stored, class Tables>
+HWY_INLINE bool RotateAnyHead(DF df, const Stored* x, Stored* y, int64_t partner, int64_t e, int64_t elements,
+                              const Tables& tables) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
+  auto sentinel = hn::Set(df, 1);
+  for (; e + lanes <= elements; e += lanes) RotateAt<Step, false>(df, x, y, partner, e, tables, sentinel);
+  bool nan = false;
+  if (e < elements) {
+    if constexpr (hn::MaxLanes(df) * sizeof(hn::TFromD<DF>) > 16) {
+      nan = RotateAnyHead<Step>(hn::Half<DF>(), x, y, partner, e, elements, tables);
+    } else {
+      RotateRestAt<Step>(df, x, y, partner, e, elements - e, tables, sentinel);
+    }
+  }
+  return !hn::AllFalse(df, hn::IsNaN(sentinel)) || nan;
+}
+
+// All heads of a token, each of any number of elements.
+template <class Step, class DF, class Spans>
+HWY_NOINLINE bool RotateHeadsOfAnyWidth(DF df, const Spans& spans) {
+  bool nan = false;
+  auto* x = spans.x;
+  auto* y = spans.y;
+  for (int64_t h = 0; h < spans.heads; ++h, x += spans.x_head_stride, y += spans.y_head_stride) {
+    nan |= RotateAnyHead<Step>(df, x, y, spans.partner, 0, spans.elements, *spans.tables);
   }
   return nan;
+}
+
+// Whether kSteps vectors of cos and as many of sin (twice as many where a step holds two) fit in the registers.
+template <class Step, class DF, int kSteps>
+constexpr bool FitsRegisters() {
+  constexpr bool kManyRegisters = HWY_TARGET != HWY_AVX2;
+  constexpr int kVectors = kSteps * 2 * (Step::kTablesPerStep);
+  return kVectors <= (kManyRegisters ? 16 : 8);
+}
+
+// Picks the way for the width. Returns whether to look for NaN.
+template <class Step, bool kStream, class DF, class Spans>
+HWY_INLINE bool RotateHeads(DF df, const Spans& spans) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
+  if (HWY_UNLIKELY(spans.elements % lanes != 0)) return RotateHeadsOfAnyWidth<Step>(df, spans);
+  const int64_t steps = spans.elements / lanes;
+  if constexpr (FitsRegisters<Step, DF, 8>()) {
+    if (steps == 8) return RotateHeadsInRegisters<Step, kStream, 8>(df, spans);
+  }
+  if constexpr (FitsRegisters<Step, DF, 4>()) {
+    if (steps == 4) return RotateHeadsInRegisters<Step, kStream, 4>(df, spans);
+  }
+  if constexpr (FitsRegisters<Step, DF, 2>()) {
+    if (steps == 2) return RotateHeadsInRegisters<Step, kStream, 2>(df, spans);
+  }
+  return RotateHeadsOfVectors<Step, kStream>(df, spans);
 }
 
 template <bool kStream>
@@ -151,8 +252,7 @@ bool RotateTokens(const RotateArgs& args) {
   const hn::ScalableTag<C> df;
   const RotateTask& task = *args.task;
   const int64_t n = task.pairs;
-  const int64_t tail = args.copy_tail ? task.head_dim - 2 * n : 0;
-  const int64_t head_bytes = (2 * n + tail) * static_cast<int64_t>(sizeof(T));
+  const int64_t tail_bytes = args.copy_tail ? (task.head_dim - 2 * n) * static_cast<int64_t>(sizeof(T)) : 0;
   const auto flip = task.inverse ? hn::Set(df, C{-0.0}) : hn::Zero(df);
   TokenTables<C> tables;
   for (int64_t t = args.begin; t < args.end; ++t) {
@@ -162,26 +262,23 @@ bool RotateTokens(const RotateArgs& args) {
     const C* sin = static_cast<const C*>(task.sin) + row * task.table_stride;
     const Stored* x_token = static_cast<const Stored*>(task.x) + t * task.x_token_stride;
     Stored* y_token = static_cast<Stored*>(task.y) + t * task.y_token_stride;
-    for (int64_t first = 0; first < n || first == 0; first += kBlockPairs) {
+    for (int64_t first = 0; first < n; first += kBlockPairs) {
       const int64_t pairs = n - first < kBlockPairs ? n - first : kBlockPairs;
-      const bool last = first + pairs == n;
       Step::Prepare(df, cos + first, sin + first, pairs, flip, tables);
       const int64_t offset = kHalfSplit ? first : 2 * first;
       const int64_t elements = kHalfSplit ? pairs : 2 * pairs;
-      for (int64_t h = 0; h < task.heads; ++h) {
-        const Stored* x = x_token + h * task.x_head_stride;
-        Stored* y = y_token + h * task.y_head_stride;
-        const char* ahead = reinterpret_cast<const char*>(x) + kPrefetchBytes;
-        for (int64_t b = 0; b < head_bytes; b += kLineBytes) hwy::Prefetch(ahead + b);
-        if (HWY_UNLIKELY((RotateHead<Step, kStream>(df, x + offset, y + offset, n, elements, tables, 0)))) {
-          CanonicalizeRow<T>(y + offset, elements);
-          if constexpr (kHalfSplit) CanonicalizeRow<T>(y + offset + n, elements);
-        }
-        if (tail != 0 && last) {
-          CopyBytes<kStream>(reinterpret_cast<const uint8_t*>(x + 2 * n), reinterpret_cast<uint8_t*>(y + 2 * n),
-                             tail * static_cast<int64_t>(sizeof(T)));
+      const TokenSpans<Stored, TokenTables<C> > spans{
+          x_token + offset, y_token + offset, task.x_head_stride, task.y_head_stride, task.heads, n, elements, &tables};
+      if (HWY_UNLIKELY((RotateHeads<Step, kStream>(df, spans)))) {
+        for (int64_t h = 0; h < task.heads; ++h) {
+          CanonicalizeRow<T>(spans.y + h * task.y_head_stride, elements);
+          if constexpr (kHalfSplit) CanonicalizeRow<T>(spans.y + h * task.y_head_stride + n, elements);
         }
       }
+    }
+    for (int64_t h = 0; tail_bytes != 0 && h < task.heads; ++h) {
+      CopyBytes<kStream>(reinterpret_cast<const uint8_t*>(x_token + h * task.x_head_stride + 2 * n),
+                         reinterpret_cast<uint8_t*>(y_token + h * task.y_head_stride + 2 * n), tail_bytes);
     }
   }
   FinishStores<kStream>();
