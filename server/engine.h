@@ -2,8 +2,6 @@
 #ifndef PHASOR_SERVER_ENGINE_H_
 #define PHASOR_SERVER_ENGINE_H_
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,19 +17,10 @@
 #include "kernels/backend.h"
 #include "kernels/encodings/encoding.h"
 #include "server/bytes.h"
+#include "server/call_context.h"
 #include "server/request.h"
 
 namespace phasor::server {
-
-// What a call carries through every stage. Shared by the transport (which sets `cancelled`) and the engine (which looks at
-// it).
-struct CallContext {
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  CancelFlag cancelled{false};
-
-  // OK, CANCELLED or DEADLINE_EXCEEDED.
-  absl::Status Check() const;
-};
 
 struct StageTimes {
   int64_t decode_ns = 0, queue_ns = 0, build_ns = 0, copy_ns = 0;
@@ -114,11 +103,15 @@ class Engine {
   using BuildObserver = std::function<void(double seconds)>;
 
   Engine(EngineOptions options, std::unique_ptr<Backend> backend, BuildObserver observer);
-  ~Engine();  // waits for running slices; queued calls end with UNAVAILABLE
+  // Waits for running slices; queued calls end with UNAVAILABLE. Not on a worker (inside `done`). Pieces of answers may live
+  // longer.
+  ~Engine();
 
-  // Answers by calling `done` exactly once, on the calling thread when everything is cached and nothing needs copying, else
-  // on a worker. Never blocks. `context` must stay valid until then (shared). Items keep their order; a refused item answers
-  // its status.
+  // Answers by calling `done` exactly once: on the calling thread when every item is refused, only described, or cached with
+  // at most 32 KiB to copy; else on a worker. Never blocks. Items keep their order; a refused item answers its status.
+  // Admits the call itself: charges request.charged_bytes() and what it needs beside until the last piece of the answer is
+  // released (the transport charges only what it holds beyond that). A refused call answers UNAVAILABLE with a Refusal
+  // (refusal.h).
   void Precompute(std::shared_ptr<CallContext> context, ValidatedPrecompute request, Done<PrecomputeResult> done);
   void Apply(std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done);
 
@@ -126,7 +119,8 @@ class Engine {
   absl::StatusOr<std::shared_ptr<const Resolved>> ResolvePlan(const CanonicalSpec& spec,
                                                               std::optional<int64_t> sequence_length, Precision precision);
 
-  // Builds rows [0, rows) into the cache, on the calling thread: start-up only.
+  // Builds rows [0, rows) into the cache (of a bias: distances −rows < d < rows) and waits for it: start-up only.
+  // RESOURCE_EXHAUSTED when the cache cannot hold them.
   absl::Status Warm(const TableSource& source, DType dtype, int64_t rows);
 
   // Admission: charges bytes of work in flight until the returned handle dies. UNAVAILABLE when they do not fit, unless

@@ -103,6 +103,7 @@ class Validated {
 
  private:
   friend class RequestParser;
+  friend struct ValidatedAccess;  // tests only
   Validated() = default;
   Batch<T> items_;
   bool validate_only_ = false;

@@ -1,0 +1,213 @@
+#include "server/apply_call.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/describe.h"
+#include "server/tensor_rotation.h"
+#include "server/tile_set.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kGatherBlock = int64_t{256} << 10;
+constexpr int64_t kGatherBlocksPerSlice = 8;
+
+// One item: finds the tables of the tensors' types, then works on the tensors side by side.
+class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
+ public:
+  ApplyJob(std::shared_ptr<ApplyCall> call, size_t index, std::shared_ptr<const PlanEntry> plan)
+      : call_(std::move(call)), index_(index), plan_(std::move(plan)) {}
+
+  void Start() {
+    // f64 tensors have a table of their own type; the others share one of f32.
+    for (const TensorInput& tensor : item().tensors) {
+      auto& tiles = TilesFor(tensor);
+      if (tiles != nullptr) continue;
+      const TileKey key{plan_, TableTypeFor(tensor.dtype), item().inverse, 0};
+      tiles = std::make_shared<TileSet>(call_->core(), call_->context(), key);
+    }
+    open_.store(1);
+    for (const auto& tiles : tiles_) {
+      if (tiles == nullptr) continue;
+      open_.fetch_add(1);
+      tiles->Acquire(
+          TilesOfPositions(item().positions, 0), !Consecutive(item().positions), call_->lane(),
+          [self = shared_from_this()](absl::Status status) { self->End(std::move(status), &ApplyJob::TilesReady); });
+    }
+    End(absl::OkStatus(), &ApplyJob::TilesReady);
+  }
+
+ private:
+  // A tensor on its way.
+  struct Work {
+    Work(const TensorInput& tensor, Pairing pairing, const TableRows& rows, bool per_batch, std::byte* out)
+        : gather(tensor.payload), rotation(tensor, pairing, rows, per_batch, out), bytes(tensor.bytes), data(out) {}
+    Gather gather;
+    TensorRotation rotation;
+    int64_t bytes;
+    std::byte* data;
+  };
+
+  ApplyItem& item() { return call_->item(index_); }
+  ApplyResult& result() { return call_->result(index_); }
+  std::shared_ptr<TileSet>& TilesFor(const TensorInput& tensor) { return tiles_[tensor.dtype == DType::kF64 ? 1 : 0]; }
+
+  // One of several things that were waited for is over; the last one goes on with `next`.
+  void End(absl::Status status, void (ApplyJob::*next)()) {
+    if (!status.ok()) {
+      std::lock_guard lock(mutex_);
+      if (status_.ok()) status_ = std::move(status);
+    }
+    if (open_.fetch_sub(1) == 1) (this->*next)();
+  }
+
+  void TilesReady() {
+    result().stages.build_ns += waiting_.ns();
+    if (status_.ok()) status_ = call_->context()->Check();
+    if (!status_.ok()) return call_->EndItem(index_, status_);
+    SetOutcome();
+    open_.store(1);
+    for (size_t i = 0; i < item().tensors.size(); ++i) {
+      open_.fetch_add(1);
+      StartTensor(i);
+    }
+    End(absl::OkStatus(), &ApplyJob::Finish);
+  }
+
+  void SetOutcome() {
+    bool first = true;
+    for (const auto& tiles : tiles_) {
+      if (tiles == nullptr) continue;
+      const CacheOutcome outcome = tiles->outcome();
+      if (!first && outcome != result().cache) {
+        result().cache = CacheOutcome::kPartial;
+      } else {
+        result().cache = outcome;
+      }
+      first = false;
+    }
+  }
+
+  void StartTensor(size_t i) {
+    TensorInput& tensor = item().tensors[i];
+    if (tensor.bytes == 0) return End(absl::OkStatus(), &ApplyJob::Finish);
+    auto buffer = call_->core()->pool.Allocate(tensor.bytes);
+    if (!buffer.ok()) return End(buffer.status(), &ApplyJob::Finish);
+    std::byte* data = (*buffer)->data();
+    const auto held = std::make_shared<const HeldBuffer>(HeldBuffer{*std::move(buffer), call_->charge()});
+    result().tensors[i].data = {Bytes{held, data, tensor.bytes}};
+
+    const TileSet* tiles = TilesFor(tensor).get();
+    const TableRows rows{call_->core(), plan_.get(), TableTypeFor(tensor.dtype), item().inverse, &item().positions, 0,
+                         tiles};
+    const Pairing pairing = std::get<RopeSpec>(item().source.spec.spec).pairing.value_or(Pairing::kHalfSplit);
+    const auto work = std::make_shared<Work>(tensor, pairing, rows, item().per_batch, data);
+    if (work->rotation.tokens() > 0 && work->rotation.TokensAreConsecutive()) {
+      RunStage(i, work, work->rotation.tokens(), work->rotation.tokens_per_slice(), [this, work](RowRange tokens) {
+        return work->rotation.GatherAndRotate(work->gather, tokens, &call_->context()->cancelled);
+      });
+      return;
+    }
+    // Tokens are scattered over the tensor: all of it has to be there before the first can be rotated.
+    Stage gather;
+    gather.rows = (tensor.bytes + kGatherBlock - 1) / kGatherBlock;
+    gather.rows_per_slice = kGatherBlocksPerSlice;
+    gather.run = [work](RowRange blocks) {
+      const int64_t begin = blocks.begin * kGatherBlock;
+      work->gather.Copy(begin, std::min(blocks.end * kGatherBlock, work->bytes), work->data + begin);
+      return absl::OkStatus();
+    };
+    gather.done = [self = shared_from_this(), i, work](StageReport report) { self->Gathered(i, work, std::move(report)); };
+    call_->RunStage(std::move(gather), tensor.bytes);
+  }
+
+  void Gathered(size_t i, std::shared_ptr<Work> work, StageReport report) {
+    AddTimes(report, &StageTimes::copy_ns);
+    item().tensors[i].payload.clear();
+    if (!report.status.ok() || work->rotation.tokens() == 0) return End(std::move(report.status), &ApplyJob::Finish);
+    RunStage(i, work, work->rotation.tokens(), 2 * work->rotation.tokens_per_slice(),
+             [this, work](RowRange tokens) { return work->rotation.Rotate(tokens, &call_->context()->cancelled); });
+  }
+
+  // The tensor's last stage. `run` may use `this`: the stage's end holds it.
+  void RunStage(size_t i, const std::shared_ptr<Work>& work, int64_t tokens, int64_t per_slice,
+                std::function<absl::Status(RowRange)> run) {
+    Stage stage;
+    stage.rows = tokens;
+    stage.rows_per_slice = per_slice;
+    stage.run = std::move(run);
+    stage.done = [self = shared_from_this(), i, work](StageReport report) {
+      self->AddTimes(report, &StageTimes::build_ns);
+      self->item().tensors[i].payload.clear();
+      self->End(std::move(report.status), &ApplyJob::Finish);
+    };
+    call_->RunStage(std::move(stage), work->bytes);
+  }
+
+  // Tensors are worked on side by side: the longest counts.
+  void AddTimes(const StageReport& report, int64_t StageTimes::* stage) {
+    std::lock_guard lock(mutex_);
+    times_.queue_ns = std::max(times_.queue_ns, report.queue_ns);
+    times_.*stage = std::max(times_.*stage, report.run_ns);
+  }
+
+  void Finish() {
+    result().stages.queue_ns += times_.queue_ns;
+    result().stages.build_ns += times_.build_ns;
+    result().stages.copy_ns += times_.copy_ns;
+    if (!status_.ok()) return call_->EndItem(index_, status_);
+    call_->EndItem();
+  }
+
+  const std::shared_ptr<ApplyCall> call_;
+  const size_t index_;
+  const std::shared_ptr<const PlanEntry> plan_;
+  std::array<std::shared_ptr<TileSet>, 2> tiles_;  // of f32 and of f64 tables, where needed
+  Stopwatch waiting_;
+  std::atomic<int64_t> open_{0};
+  std::mutex mutex_;
+  absl::Status status_;  // guarded while more than one thing is open
+  StageTimes times_;     // likewise
+};
+
+}  // namespace
+
+ApplyCall::ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done)
+    : Call(core, std::move(context), request.items().size(), request.charged_bytes(), request.validate_only(),
+           std::move(done)),
+      request_(std::move(request)) {}
+
+bool ApplyCall::TryNow(size_t i) {
+  if (!request_.items()[i].ok()) {
+    result(i).status = request_.items()[i].status();
+    return true;
+  }
+  if (!validate_only()) return false;
+  const TableSource& source = item(i).source;
+  const auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
+  if (plan == nullptr) return false;
+  result(i).status = DescribeApply(item(i), *plan, &result(i));
+  return true;
+}
+
+void ApplyCall::Prepare(size_t i, int64_t queue_ns) {
+  BeginItem();
+  result(i).stages.queue_ns = queue_ns;
+  const Stopwatch watch;
+  const TableSource& source = item(i).source;
+  auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision);
+  if (!plan.ok()) return EndItem(i, plan.status());
+  absl::Status status = DescribeApply(item(i), **plan, &result(i));
+  result(i).stages.build_ns += watch.ns();
+  if (!status.ok()) return EndItem(i, std::move(status));
+  if (validate_only()) return EndItem();
+  const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());
+  std::make_shared<ApplyJob>(self, i, *std::move(plan))->Start();
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,33 @@
+// Apply: rotations of tensors that the caller sent.
+#ifndef PHASOR_SERVER_APPLY_CALL_H_
+#define PHASOR_SERVER_APPLY_CALL_H_
+
+#include <memory>
+
+#include "server/call.h"
+#include "server/engine.h"
+#include "server/engine_core.h"
+#include "server/request.h"
+
+namespace phasor::server {
+
+// Payloads are gathered once, into a pooled buffer that is rotated in place and becomes the answer. Received pieces are
+// released as soon as they have been gathered.
+class ApplyCall final : public Call<ApplyResult> {
+ public:
+  ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done);
+
+  ApplyItem& item(size_t i) { return *request_.items()[i]; }
+
+ protected:
+  bool TryNow(size_t i) override;
+  void Prepare(size_t i, int64_t queue_ns) override;
+  void DropRequest() override { request_.items().clear(); }
+
+ private:
+  ValidatedApply request_;
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_APPLY_CALL_H_

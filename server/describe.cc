@@ -1,0 +1,176 @@
+#include "server/describe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "server/fingerprint.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kLastPosition = (int64_t{1} << 31) - 1;
+
+bool Has(const PositionSet& positions, int64_t position) {
+  if (!positions.ids.empty()) return std::find(positions.ids.begin(), positions.ids.end(), position) != positions.ids.end();
+  if (positions.count == 0) return false;
+  if (positions.stride == 0) return position == positions.start;
+  const int64_t steps = (position - positions.start) / positions.stride;
+  return steps >= 0 && steps < positions.count && positions.start + steps * positions.stride == position;
+}
+
+absl::Status CheckOffset(const PositionSet& positions, int64_t offset) {
+  if (offset == 0 || positions.count == 0) return absl::OkStatus();
+  int64_t lowest = 0, highest = 0;
+  if (positions.ids.empty()) {
+    lowest = std::min(positions.at(0), positions.at(positions.count - 1));
+    highest = std::max(positions.at(0), positions.at(positions.count - 1));
+  } else {
+    const auto [low, high] = std::minmax_element(positions.ids.begin(), positions.ids.end());
+    lowest = *low;
+    highest = *high;
+  }
+  if (lowest + offset >= -kLastPosition && highest + offset <= kLastPosition) return absl::OkStatus();
+  return MakeSpecError("sinusoidal.position_offset", absl::StrCat(offset),
+                       absl::StrCat("position + position_offset within ±", kLastPosition));
+}
+
+// The largest position count that a schedule was made for, where it says one.
+struct Maximum {
+  std::optional<int64_t> sequence_length;
+
+  template <typename Schedule>
+  std::optional<int64_t> operator()(const Schedule& schedule) const {
+    std::optional<int64_t> maximum;
+    if constexpr (requires { schedule.original_max_position; }) {
+      maximum = schedule.original_max_position;
+      if constexpr (requires { schedule.factor; }) {
+        const double factor = std::optional<double>(schedule.factor).value_or(1);
+        if (factor > 1) maximum = static_cast<int64_t>(std::min(std::floor(static_cast<double>(*maximum) * factor), 0x1p62));
+      }
+      if constexpr (requires { schedule.max_position; }) {
+        if (const std::optional<int64_t> given = schedule.max_position) maximum = given;
+      }
+    } else if constexpr (requires { schedule.max_position; }) {
+      // The frequencies were stretched to the sequence length, so that is the maximum where it is larger.
+      maximum = std::max(schedule.max_position, sequence_length.value_or(0));
+    } else if constexpr (requires { schedule.training_length; }) {
+      maximum = std::max(schedule.training_length, sequence_length.value_or(0));
+    }
+    return maximum;
+  }
+};
+
+absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result) {
+  const auto& request = std::get<TableRequest>(item.window);
+  if (plan.angle() == nullptr) return absl::InvalidArgumentError("a table window needs a scheme of angles");
+  const auto shape = ShapeOfTable(item.source.spec, *plan.angle(), request);
+  if (!shape.ok()) return shape.status();
+
+  TableContent content;
+  content.positions = &request.positions;
+  content.position_offset = shape->offset;
+  content.zero_row = shape->zero_row;
+  content.form = request.form;
+  content.columns = shape->columns;
+  content.inverse = request.inverse;
+  content.include_inv_freq = request.include_inv_freq;
+  result->fingerprint = TableFingerprint(plan.key, content, item.dtype);
+  result->warnings = WarningsFor(item.source, request.positions.largest, "table.positions");
+
+  const Array array{item.dtype, {request.positions.count, shape->columns}, {}, {}};
+  if (shape->two_arrays) {
+    result->cos = array;
+    result->sin = array;
+  } else {
+    result->table = array;
+  }
+  if (request.include_inv_freq) result->inv_freq = Array{DType::kF64, {plan.angle()->pairs()}, {}, {}};
+  return absl::OkStatus();
+}
+
+absl::Status DescribeBias(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result) {
+  const auto& request = std::get<BiasRequest>(item.window);
+  if (plan.bias() == nullptr) return absl::InvalidArgumentError("a bias window needs a scheme of biases");
+  if (request.first_head < 0 || request.heads > plan.bias()->heads() - request.first_head) {
+    return absl::InvalidArgumentError("a bias window must stay within the scheme's heads");
+  }
+  result->fingerprint = BiasFingerprint(plan.key, request, item.dtype);
+  result->warnings = WarningsFor(item.source, -1, "");
+  Array array{item.dtype, {request.heads, ShapeOfBias(request).count}, {}, {}};
+  if (request.form == BiasForm::kFull) array.shape = {request.heads, request.queries, request.keys};
+  result->bias = std::move(array);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TableShape> ShapeOfTable(const CanonicalSpec& spec, const AnglePlan& plan, const TableRequest& request) {
+  TableShape shape;
+  shape.two_arrays = request.form == TableForm::kHalf || request.form == TableForm::kDuplicated ||
+                     request.form == TableForm::kInterleavedDuplicated;
+  shape.columns = request.form == TableForm::kHalf ? plan.pairs() : 2 * plan.pairs();
+  if (const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec.spec)) {
+    shape.offset = sinusoidal->position_offset.value_or(0);
+    shape.columns = sinusoidal->dim;
+    const absl::Status status = CheckOffset(request.positions, shape.offset);
+    if (!status.ok()) return status;
+    if (sinusoidal->padding_row && Has(request.positions, *sinusoidal->padding_row - shape.offset)) {
+      shape.zero_row = sinusoidal->padding_row;
+    }
+  }
+  return shape;
+}
+
+BiasShape ShapeOfBias(const BiasRequest& request) {
+  const int64_t first = -(request.queries - 1) - request.query_offset;
+  return {first, request.form == BiasForm::kRow ? request.keys : request.queries + request.keys - 1};
+}
+
+std::vector<Note> WarningsFor(const TableSource& source, int64_t largest, std::string_view field) {
+  std::vector<Note> warnings = source.spec.warnings;
+  for (Note& warning : warnings) warning.field.insert(0, warning.field.empty() ? "spec" : "spec.");
+  if (const auto* rope = std::get_if<RopeSpec>(&source.spec.spec)) {
+    const std::optional<int64_t> maximum = std::visit(Maximum{source.sequence_length}, rope->schedule);
+    if (maximum && largest >= *maximum) {
+      warnings.push_back({std::string(field), absl::StrCat("position ", largest, " is beyond the model's own maximum of ",
+                                                           *maximum, " positions")});
+    }
+  }
+  return warnings;
+}
+
+absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result) {
+  const absl::Status status = std::holds_alternative<TableRequest>(item.window) ? DescribeTable(item, plan, result)
+                                                                                : DescribeBias(item, plan, result);
+  if (!status.ok()) return status;
+  result->payload_bytes = item.payload_bytes;
+  result->attention_factor = plan.resolved.attention_factor;
+  result->softmax_scale_multiplier = plan.resolved.softmax_scale_multiplier;
+  return absl::OkStatus();
+}
+
+absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, ApplyResult* result) {
+  if (plan.angle() == nullptr) return absl::UnimplementedError("only rotations are applied to tensors");
+  TableContent content;
+  content.positions = &item.positions;
+  content.columns = plan.angle()->pairs();
+  content.inverse = item.inverse;
+  const DType dtype = item.tensors.empty() ? DType::kF32 : TableTypeFor(item.tensors.front().dtype);
+  result->fingerprint = TableFingerprint(plan.key, content, dtype);
+  result->warnings = WarningsFor(item.source, item.positions.largest, "positions");
+  result->payload_bytes = item.payload_bytes;
+  result->softmax_scale_multiplier = plan.resolved.softmax_scale_multiplier;
+  for (const TensorInput& tensor : item.tensors) {
+    if (tensor.head_dim < 2 * plan.angle()->pairs())
+      return absl::InvalidArgumentError("a head is narrower than the rotation");
+    result->tensors.push_back(Array{tensor.dtype, tensor.shape, tensor.strides, {}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,117 @@
+#include "server/plan_cache.h"
+
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "server/engine.h"
+#include "server/fingerprint.h"
+
+namespace phasor::server {
+namespace {
+
+template <typename T>
+void Mix(size_t& hash, const T& value) {
+  hash ^= std::hash<T>()(value) + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+}
+
+// Mixes the fields in which specs of a kind usually differ. It asks for them by name, so a new scheme needs no line here;
+// specs that differ elsewhere share a bucket and are told apart by comparison.
+template <typename T>
+void MixFields(size_t& hash, const T& value) {
+  if constexpr (requires { value.head_dim; }) Mix(hash, value.head_dim);
+  if constexpr (requires { value.rotary_dim; }) Mix(hash, value.rotary_dim);
+  if constexpr (requires { value.dim; }) Mix(hash, value.dim);
+  if constexpr (requires { value.num_heads; }) Mix(hash, value.num_heads);
+  if constexpr (requires { value.base; }) Mix(hash, value.base);
+  if constexpr (requires { value.factor; }) Mix(hash, value.factor);
+  if constexpr (requires { value.attention_factor; }) Mix(hash, value.attention_factor);
+  if constexpr (requires { value.original_max_position; }) Mix(hash, value.original_max_position);
+  if constexpr (requires { value.position_offset; }) Mix(hash, value.position_offset);
+  if constexpr (requires { value.slopes; }) {
+    for (double slope : value.slopes) Mix(hash, slope);
+  }
+  if constexpr (requires { value.schedule; }) {
+    Mix(hash, value.schedule.index());
+    std::visit([&hash](const auto& schedule) { MixFields(hash, schedule); }, value.schedule);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const PlanEntry> MakePlanEntry(Resolved resolved, std::string_view scheme) {
+  auto entry = std::make_shared<PlanEntry>();
+  entry->resolved = std::move(resolved);
+  entry->key = PlanKey(entry->resolved.plan);
+  entry->key_hash = std::hash<std::string>()(entry->key);
+  entry->fingerprint = PlanKeyFingerprint(entry->key);
+  entry->scheme = scheme;
+  return entry;
+}
+
+PlanCache::Nodes::iterator PlanCache::Locate(const Key& key, size_t hash) {
+  const auto [begin, end] = by_hash_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second->key == key) return it->second;
+  }
+  return nodes_.end();
+}
+
+namespace {
+
+size_t HashOf(const EncodingSpec& spec, const std::optional<int64_t>& sequence_length, Precision precision) {
+  size_t hash = spec.index();
+  Mix(hash, sequence_length);
+  Mix(hash, static_cast<int>(precision));
+  std::visit([&hash](const auto& s) { MixFields(hash, s); }, spec);
+  return hash;
+}
+
+std::optional<int64_t> LengthThatCounts(const CanonicalSpec& spec, std::optional<int64_t> sequence_length) {
+  return SchemeOf(spec.spec).needs_sequence_length ? sequence_length : std::nullopt;
+}
+
+}  // namespace
+
+std::shared_ptr<const PlanEntry> PlanCache::Find(const CanonicalSpec& spec, std::optional<int64_t> sequence_length,
+                                                 Precision precision) {
+  const Key key{spec.spec, LengthThatCounts(spec, sequence_length), precision};
+  const size_t hash = HashOf(key.spec, key.sequence_length, precision);
+  std::lock_guard lock(mutex_);
+  const auto node = Locate(key, hash);
+  if (node == nodes_.end()) return nullptr;
+  nodes_.splice(nodes_.begin(), nodes_, node);
+  return node->entry;
+}
+
+absl::StatusOr<std::shared_ptr<const PlanEntry>> PlanCache::Resolve(const CanonicalSpec& spec,
+                                                                    std::optional<int64_t> sequence_length,
+                                                                    Precision precision) {
+  if (auto entry = Find(spec, sequence_length, precision)) return entry;
+  absl::StatusOr<Resolved> resolved = phasor::Resolve(spec, sequence_length, precision);
+  if (!resolved.ok()) return resolved.status();
+  auto entry = MakePlanEntry(*std::move(resolved), SchemeOf(spec.spec).name);
+
+  Key key{spec.spec, LengthThatCounts(spec, sequence_length), precision};
+  const size_t hash = HashOf(key.spec, key.sequence_length, precision);
+  std::lock_guard lock(mutex_);
+  if (const auto node = Locate(key, hash); node != nodes_.end()) return node->entry;  // another caller was faster
+  nodes_.push_front(Node{std::move(key), hash, entry});
+  by_hash_.emplace(hash, nodes_.begin());
+  if (nodes_.size() > max_entries_) {
+    const auto oldest = std::prev(nodes_.end());
+    const auto [begin, end] = by_hash_.equal_range(oldest->hash);
+    for (auto it = begin; it != end; ++it) {
+      if (it->second == oldest) {
+        by_hash_.erase(it);
+        break;
+      }
+    }
+    nodes_.pop_back();
+  }
+  return entry;
+}
+
+std::string PlanFingerprint(const Plan& plan) { return PlanKeyFingerprint(PlanKey(plan)); }
+
+}  // namespace phasor::server

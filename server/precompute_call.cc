@@ -1,0 +1,84 @@
+#include "server/precompute_call.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/describe.h"
+#include "server/precompute_job.h"
+
+namespace phasor::server {
+namespace {
+
+// Positions that a thread which must not be kept waiting may look at one by one.
+constexpr size_t kFewIds = 4096;
+
+bool IsQuick(const PrecomputeItem& item) {
+  const auto* table = std::get_if<TableRequest>(&item.window);
+  return table == nullptr || (table->positions.ids.size() <= kFewIds &&
+                              (Consecutive(table->positions) || table->positions.count <= static_cast<int64_t>(kFewIds)));
+}
+
+// Bytes that are not part of the answer but grow with the request: the vector that a full bias is laid out from.
+int64_t ScratchBytes(const ValidatedPrecompute& request) {
+  int64_t bytes = 0;
+  for (const auto& item : request.items()) {
+    if (!item.ok()) continue;
+    const auto* bias = std::get_if<BiasRequest>(&item->window);
+    if (bias == nullptr || bias->form != BiasForm::kFull) continue;
+    bytes += bias->heads * ShapeOfBias(*bias).count * SizeOf(item->dtype);
+  }
+  return bytes;
+}
+
+std::shared_ptr<PrecomputeJob> MakeJob(std::shared_ptr<PrecomputeCall> call, size_t item,
+                                       std::shared_ptr<const PlanEntry> plan) {
+  const bool table = std::holds_alternative<TableRequest>(call->item(item).window);
+  return (table ? MakeTableJob : MakeBiasJob)(std::move(call), item, std::move(plan));
+}
+
+}  // namespace
+
+PrecomputeCall::PrecomputeCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedPrecompute request,
+                               Done<PrecomputeResult> done)
+    : Call(core, std::move(context), request.items().size(), request.charged_bytes() + ScratchBytes(request),
+           request.validate_only(), std::move(done)),
+      request_(std::move(request)) {}
+
+bool PrecomputeCall::Describe(size_t i, const PlanEntry& plan) {
+  PrecomputeResult& r = result(i);
+  r.status = DescribePrecompute(item(i), plan, &r);
+  r.not_modified = r.status.ok() && item(i).if_fingerprint_not == r.fingerprint;
+  return !r.status.ok() || validate_only() || r.not_modified;
+}
+
+bool PrecomputeCall::TryNow(size_t i) {
+  if (!request_.items()[i].ok()) {
+    result(i).status = request_.items()[i].status();
+    return true;
+  }
+  const TableSource& source = item(i).source;
+  auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
+  if (plan == nullptr || !IsQuick(item(i))) return false;
+  if (Describe(i, *plan)) return true;
+  const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
+  if (MakeJob(self, i, std::move(plan))->FinishNow()) return true;
+  result(i) = PrecomputeResult();
+  return false;
+}
+
+void PrecomputeCall::Prepare(size_t i, int64_t queue_ns) {
+  BeginItem();
+  result(i).stages.queue_ns = queue_ns;
+  const Stopwatch watch;
+  const TableSource& source = item(i).source;
+  auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision);
+  if (!plan.ok()) return EndItem(i, plan.status());
+  const bool complete = Describe(i, **plan);
+  result(i).stages.build_ns += watch.ns();
+  if (!result(i).status.ok()) return EndItem(i, result(i).status);
+  if (complete) return EndItem();
+  const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
+  MakeJob(self, i, *std::move(plan))->Start();
+}
+
+}  // namespace phasor::server

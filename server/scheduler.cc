@@ -1,0 +1,182 @@
+#include "server/scheduler.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "server/refusal.h"
+
+namespace phasor::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSmallBurst = 4;
+constexpr size_t kLargeTurns = 4;
+
+int64_t NanosecondsBetween(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
+}
+
+absl::Status Stopped() { return MakeRefusal(Refusal::kDraining, "the server is shutting down"); }
+
+}  // namespace
+
+// A stage and how far it is. Guarded by the scheduler's mutex but for `stage`, which does not change.
+struct Scheduler::Active {
+  Stage stage;
+  Clock::time_point submitted;
+  std::optional<Clock::time_point> started;
+  int64_t next_row = 0;
+  int running = 0;
+  bool queued = true;
+  Queue::iterator position;
+  absl::Status status;
+};
+
+Scheduler::Scheduler(int threads) {
+  threads_.reserve(static_cast<size_t>(threads));
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+}
+
+Scheduler::~Scheduler() { Stop(); }
+
+void Scheduler::Submit(Stage stage) {
+  auto active = std::make_shared<Active>();
+  active->stage = std::move(stage);
+  active->submitted = Clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      Queue& queue = QueueOf(active->stage.lane);
+      active->position = queue.insert(queue.end(), active);
+      ++unstarted_;
+      if (active->stage.rows > active->stage.rows_per_slice) {
+        wake_.notify_all();
+      } else {
+        wake_.notify_one();
+      }
+      return;
+    }
+  }
+  std::move(active->stage.done)(StageReport{Stopped(), 0, 0});
+}
+
+void Scheduler::Work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !small_.empty() || !large_.empty(); });
+    if (stopping_) return;
+    Claim claim = ClaimSlice();
+    lock.unlock();
+    RunSlice(claim);
+    claim.stage.reset();
+    lock.lock();
+  }
+}
+
+Scheduler::Claim Scheduler::ClaimSlice() {
+  const bool large = small_.empty() || (!large_.empty() && small_streak_ >= kSmallBurst);
+  auto position = small_.begin();
+  if (large) {
+    small_streak_ = 0;
+    const size_t turns = std::min(large_.size(), kLargeTurns);
+    position = std::next(large_.begin(), static_cast<int64_t>(turn_++ % turns));
+  } else {
+    small_streak_ = large_.empty() ? 0 : small_streak_ + 1;
+  }
+
+  Claim claim{*position, {}};
+  Active& active = **position;
+  if (!active.started) {
+    active.started = Clock::now();
+    --unstarted_;
+  }
+  claim.rows.begin = active.next_row;
+  claim.rows.end = active.stage.rows - active.next_row <= active.stage.rows_per_slice
+                       ? active.stage.rows
+                       : active.next_row + active.stage.rows_per_slice;
+  active.next_row = claim.rows.end;
+  ++active.running;
+  if (active.next_row == active.stage.rows) {
+    active.queued = false;
+    QueueOf(active.stage.lane).erase(active.position);
+  }
+  return claim;
+}
+
+void Scheduler::RunSlice(const Claim& claim) {
+  const Stage& stage = claim.stage->stage;
+  absl::Status status;
+  if (stage.context != nullptr) status = stage.context->Check();
+  if (status.ok()) {
+    try {
+      status = stage.run(claim.rows);
+    } catch (const std::bad_alloc&) {
+      status = absl::ResourceExhaustedError("out of memory");
+    }
+  }
+  EndSlice(claim.stage, std::move(status));
+}
+
+void Scheduler::EndSlice(const std::shared_ptr<Active>& active, absl::Status status) {
+  StageReport report;
+  {
+    std::lock_guard lock(mutex_);
+    if (active->status.ok() && !status.ok()) active->status = std::move(status);
+    --active->running;
+    if (active->queued && !active->status.ok()) {
+      active->queued = false;
+      QueueOf(active->stage.lane).erase(active->position);
+    }
+    // While stopping, what is still queued is ended by Stop.
+    if (active->queued || active->running > 0) return;
+    report.status = active->status;
+    report.queue_ns = NanosecondsBetween(active->submitted, *active->started);
+    report.run_ns = NanosecondsBetween(*active->started, Clock::now());
+  }
+  std::move(active->stage.done)(std::move(report));
+}
+
+void Scheduler::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+  Queue left;
+  {
+    std::lock_guard lock(mutex_);
+    left.splice(left.end(), small_);
+    left.splice(left.end(), large_);
+    unstarted_ = 0;
+  }
+  for (const std::shared_ptr<Active>& active : left) std::move(active->stage.done)(StageReport{Stopped(), 0, 0});
+}
+
+int64_t Scheduler::queue_length() const {
+  std::lock_guard lock(mutex_);
+  return unstarted_;
+}
+
+double Scheduler::oldest_age_seconds() const {
+  std::lock_guard lock(mutex_);
+  std::optional<Clock::time_point> oldest;
+  for (const Queue* queue : {&small_, &large_}) {
+    // In order of arrival: the first that has not begun is the lane's oldest; at most a few that have stand before it.
+    for (const std::shared_ptr<Active>& active : *queue) {
+      if (active->started) continue;
+      if (!oldest || active->submitted < *oldest) oldest = active->submitted;
+      break;
+    }
+  }
+  if (!oldest) return 0;
+  return std::chrono::duration<double>(Clock::now() - *oldest).count();
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,90 @@
+// Worker threads that run work in slices, several workers on one piece of work at a time.
+#ifndef PHASOR_SERVER_SCHEDULER_H_
+#define PHASOR_SERVER_SCHEDULER_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+
+#include "kernels/backend.h"
+#include "server/call_context.h"
+
+namespace phasor::server {
+
+// Small work goes first, so that a large table does not stand in the way of a decode step.
+enum class Lane : uint8_t { kSmall, kLarge };
+
+// How a stage ended.
+struct StageReport {
+  absl::Status status;   // the first error of a slice, or of the context
+  int64_t queue_ns = 0;  // until its first slice began
+  int64_t run_ns = 0;    // from then until its last slice ended
+};
+
+// A piece of work: rows [0, rows), run in slices.
+struct Stage {
+  Lane lane = Lane::kSmall;
+  int64_t rows = 1;            // ≥ 1
+  int64_t rows_per_slice = 1;  // ≥ 1, about a millisecond of work or less
+  // Checked before every slice; a call that is over runs no more of them. Null: nobody's in particular.
+  std::shared_ptr<const CallContext> context;
+  // Runs the rows; called by several threads at once for different rows. After an error no further slice begins.
+  std::function<absl::Status(RowRange)> run;
+  // Called once, after the last slice, on a worker (or on the thread that stops the scheduler).
+  absl::AnyInvocable<void(StageReport) &&> done;
+};
+
+// Thread-safe. Fairness: of five slices in a row at least one is a large stage's when one waits; the first four large
+// stages take turns, the others wait in order of arrival (so that little half-done work holds memory).
+class Scheduler {
+ public:
+  explicit Scheduler(int threads);  // ≥ 1
+  ~Scheduler();                     // Stop()
+
+  // Never blocks. After Stop the stage ends at once, on this thread, with UNAVAILABLE.
+  void Submit(Stage stage);
+
+  // Lets running slices end, ends every stage that is left with UNAVAILABLE and joins the workers. Not to be called from a
+  // stage.
+  void Stop();
+
+  int64_t queue_length() const;       // stages of which no slice has begun
+  double oldest_age_seconds() const;  // how long the first of them has waited
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+ private:
+  struct Active;
+  using Queue = std::list<std::shared_ptr<Active>>;
+  struct Claim {
+    std::shared_ptr<Active> stage;
+    RowRange rows;
+  };
+
+  void Work();
+  Claim ClaimSlice();                                           // with the lock held and work waiting
+  void RunSlice(const Claim& claim);                            // without it
+  void EndSlice(const std::shared_ptr<Active>&, absl::Status);  // without it
+  Queue& QueueOf(Lane lane) { return lane == Lane::kSmall ? small_ : large_; }
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  Queue small_, large_;   // stages that have slices left to claim
+  int small_streak_ = 0;  // small slices since the last large one, while large ones wait
+  size_t turn_ = 0;       // whose turn it is among the first large stages
+  int64_t unstarted_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_SCHEDULER_H_
