@@ -32,35 +32,51 @@ std::vector<Window> Windows() {
           {"strided", {-7000, 977, {}}},  {"ids", {0, 1, RandomIds()}}};
 }
 
-// The candidate fills the whole window in uneven ranges; the reference fills `rows_to_check` rows of it.
-void CompareWindow(const Backend& candidate, const AnglePlan& plan, const AngleTask& shape,
-                   const std::vector<int64_t>& rows_to_check) {
-  const int64_t size = SizeOf(shape.dtype);
-  const int64_t stride = plan.pairs() + 3;
-  Buffer cos(kRows * stride * size), sin(kRows * stride * size), want_cos(kRows * stride * size),
-      want_sin(kRows * stride * size);
-  AngleTask task = shape;
-  task.plan = &plan;
-  task.row_stride = stride;
-  task.cos = cos.data();
-  task.sin = sin.data();
-  for (RowRange rows : {RowRange{0, 1}, RowRange{1, 78}, RowRange{78, kRows}}) {
-    ASSERT_TRUE(candidate.Run(task, rows, nullptr).ok());
+// One window of a plan: the outputs' shape, and the task without outputs.
+struct Table {
+  explicit Table(const AngleTask& shape)
+      : task(shape),
+        stride(shape.plan->pairs() + 3),
+        size(SizeOf(shape.dtype)),
+        cos(kRows * stride * size),
+        sin(kRows * stride * size) {
+    task.row_stride = stride;
+    task.cos = cos.data();
+    task.sin = sin.data();
   }
-  EXPECT_TRUE(cos.GuardIntact() && sin.GuardIntact());
-  task.cos = want_cos.data();
-  task.sin = want_sin.data();
+
+  AngleTask task;
+  int64_t stride;
+  int64_t size;
+  Buffer cos;
+  Buffer sin;
+};
+
+// Each variant fills the whole window in uneven ranges; the reference fills `rows_to_check` rows of it.
+void CompareWindow(const std::vector<Variant>& variants, const AngleTask& shape, const std::vector<int64_t>& rows_to_check) {
+  Table want(shape);
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  for (int64_t row : rows_to_check) {
-    ASSERT_TRUE((*reference)->Run(task, {row, row + 1}, nullptr).ok());
-    // The gap between rows is compared too: both must have left it alone.
-    ASSERT_EQ(cos.FirstDifference(want_cos, row * stride, (row + 1) * stride, size), -1) << "cos, row " << row;
-    ASSERT_EQ(sin.FirstDifference(want_sin, row * stride, (row + 1) * stride, size), -1) << "sin, row " << row;
+  for (int64_t row : rows_to_check) ASSERT_TRUE((*reference)->Run(want.task, {row, row + 1}, nullptr).ok());
+
+  for (const Variant& variant : variants) {
+    SCOPED_TRACE(variant.name);
+    Table got(shape);
+    for (RowRange rows : {RowRange{0, 1}, RowRange{1, 78}, RowRange{78, kRows}}) {
+      ASSERT_TRUE(variant.Select().Run(got.task, rows, nullptr).ok());
+    }
+    EXPECT_TRUE(got.cos.GuardIntact() && got.sin.GuardIntact());
+    for (int64_t row : rows_to_check) {
+      // The gap between rows is compared too: both must have left it alone.
+      const int64_t begin = row * got.stride;
+      const int64_t end = begin + got.stride;
+      ASSERT_EQ(got.cos.FirstDifference(want.cos, begin, end, got.size), -1) << "cos, row " << row;
+      ASSERT_EQ(got.sin.FirstDifference(want.sin, begin, end, got.size), -1) << "sin, row " << row;
+    }
   }
 }
 
-void CompareCase(const Backend& candidate, const Case& c) {
+void CompareCase(const std::vector<Variant>& variants, const Case& c) {
   std::mt19937_64 random(std::hash<std::string>{}(c.name));
   for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
     const Plan resolved = PlanOf(c, precision);
@@ -73,26 +89,33 @@ void CompareCase(const Backend& candidate, const Case& c) {
         std::vector<int64_t> rows;
         while (static_cast<int64_t>(rows.size()) < count) rows.push_back(static_cast<int64_t>(random() % kRows));
         AngleTask shape;
+        shape.plan = plan;
         shape.positions = window.positions;
         shape.dtype = dtype;
         shape.inverse = random() % 2 == 0;
-        SCOPED_TRACE(testing::Message() << candidate.name() << " " << c.name << " " << Name(dtype) << " "
+        SCOPED_TRACE(testing::Message() << c.name << " " << Name(dtype) << " "
                                         << (precision == Precision::kExact ? "exact " : "compat_f32 ") << window.name
                                         << (shape.inverse ? " inverse" : ""));
-        CompareWindow(candidate, *plan, shape, rows);
+        CompareWindow(variants, shape, rows);
         if (testing::Test::HasFailure()) return;
       }
     }
   }
 }
 
-TEST(AngleConformanceTest, SameBitsAsTheReference) {
-  const auto backends = BackendsUnderTest();
-  ASSERT_FALSE(backends.empty());
-  for (const auto& backend : backends) {
-    for (const Case& c : ConformanceCases()) CompareCase(*backend, c);
+class AngleConformanceTest : public testing::TestWithParam<int> {};
+
+TEST_P(AngleConformanceTest, SameBitsAsTheReference) { CompareCase(VariantsUnderTest(), ConformanceCases()[GetParam()]); }
+
+std::string NameOf(const testing::TestParamInfo<int>& test) {
+  std::string name = ConformanceCases()[test.param].name;
+  for (char& c : name) {
+    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
   }
+  return name;
 }
+
+INSTANTIATE_TEST_SUITE_P(All, AngleConformanceTest, testing::Range(0, static_cast<int>(ConformanceCases().size())), NameOf);
 
 TEST(ConformanceCasesTest, EverySchemeHasACase) {
   std::set<std::string_view> schemes;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_target.h"
 #include "kernels/encodings/encoding.h"
 #include "tests/conformance/cases.h"
 
@@ -33,19 +34,42 @@ inline Plan PlanOf(const Case& c, Precision precision) {
   return std::move(resolved->plan);
 }
 
-// Every usable backend but the reference.
-inline std::vector<std::unique_ptr<Backend>> BackendsUnderTest() {
-  std::vector<std::unique_ptr<Backend>> backends;
+// A backend to test, on one instruction set.
+struct Variant {
+  std::string name;        // "cpu/avx2"
+  std::string cpu_target;  // empty where the backend has none to choose
+  std::shared_ptr<const Backend> backend;
+
+  // Makes the instruction set current and returns the backend. For the whole process: tests here use one thread.
+  const Backend& Select() const {
+    if (!cpu_target.empty()) {
+      const absl::Status status = ForceCpuTarget(cpu_target);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    return *backend;
+  }
+};
+
+// Every usable backend but the reference, on every instruction set that this machine has.
+inline std::vector<Variant> VariantsUnderTest() {
+  std::vector<Variant> variants;
   for (const BackendInfo& info : ListBackends()) {
     if (!info.usable || info.name == "reference") continue;
-    auto backend = CreateBackend(info.name);
-    if (backend.ok()) {
-      backends.push_back(*std::move(backend));
-    } else {
-      ADD_FAILURE() << backend.status();
+    auto created = CreateBackend(info.name);
+    if (!created.ok()) {
+      ADD_FAILURE() << created.status();
+      continue;
     }
+    const std::shared_ptr<const Backend> backend = *std::move(created);
+    const std::string name(info.name);
+    if (name != "cpu") {
+      variants.push_back({name, "", backend});
+      continue;
+    }
+    for (const std::string& target : CpuTargets()) variants.push_back({name + "/" + target, target, backend});
   }
-  return backends;
+  EXPECT_FALSE(variants.empty());
+  return variants;
 }
 
 // `bytes` bytes of a pattern, followed by a guard that nothing may touch.

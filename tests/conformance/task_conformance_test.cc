@@ -27,7 +27,7 @@ struct RotateShape {
   int64_t tokens, heads, pairs, tail;
 };
 
-void CompareRotation(const Backend& candidate, const RotateShape& shape, DType dtype, Pairing pairing, bool inverse,
+void CompareRotation(const Variant& candidate, const RotateShape& shape, DType dtype, Pairing pairing, bool inverse,
                      bool in_place, std::mt19937_64& random) {
   const int64_t size = SizeOf(dtype);
   const DType table_type = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -69,8 +69,8 @@ void CompareRotation(const Backend& candidate, const RotateShape& shape, DType d
   };
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  EXPECT_EQ(run(candidate).FirstDifference(run(**reference), 0, elements, size), -1)
-      << candidate.name() << " " << Name(dtype) << " tokens " << shape.tokens << " heads " << shape.heads << " pairs "
+  EXPECT_EQ(run(candidate.Select()).FirstDifference(run(**reference), 0, elements, size), -1)
+      << candidate.name << " " << Name(dtype) << " tokens " << shape.tokens << " heads " << shape.heads << " pairs "
       << shape.pairs << " tail " << shape.tail << (pairing == Pairing::kHalfSplit ? " half" : " interleaved")
       << (inverse ? " inverse" : "") << (in_place ? " in place" : "");
 }
@@ -82,19 +82,19 @@ TEST(TaskConformanceTest, Rotation) {
     shapes.push_back({static_cast<int64_t>(1 + random() % 4), static_cast<int64_t>(1 + random() % 5), pairs,
                       static_cast<int64_t>(random() % 4)});
   }
-  for (const auto& backend : BackendsUnderTest()) {
+  for (const Variant& variant : VariantsUnderTest()) {
     for (const RotateShape& shape : shapes) {
       for (DType dtype : kFloatTypes) {
-        for (int variant = 0; variant < 8; ++variant) {
-          CompareRotation(*backend, shape, dtype, variant % 2 == 0 ? Pairing::kHalfSplit : Pairing::kInterleaved,
-                          variant / 2 % 2 == 0, variant / 4 == 0, random);
+        for (int flags = 0; flags < 8; ++flags) {
+          CompareRotation(variant, shape, dtype, flags % 2 == 0 ? Pairing::kHalfSplit : Pairing::kInterleaved,
+                          flags / 2 % 2 == 0, flags / 4 == 0, random);
         }
       }
     }
   }
 }
 
-void CompareBias(const Backend& candidate, const Case& c, const BiasPlan& plan, DType dtype, int64_t first_distance,
+void CompareBias(const Variant& candidate, const Case& c, const BiasPlan& plan, DType dtype, int64_t first_distance,
                  int64_t distances) {
   const int64_t size = SizeOf(dtype);
   const int64_t first_head = plan.heads() / 3;
@@ -116,20 +116,20 @@ void CompareBias(const Backend& candidate, const Case& c, const BiasPlan& plan, 
   };
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  EXPECT_EQ(run(candidate).FirstDifference(run(**reference), 0, heads * stride, size), -1)
-      << candidate.name() << " " << c.name << " " << Name(dtype) << " from " << first_distance;
+  EXPECT_EQ(run(candidate.Select()).FirstDifference(run(**reference), 0, heads * stride, size), -1)
+      << candidate.name << " " << c.name << " " << Name(dtype) << " from " << first_distance;
 }
 
 TEST(TaskConformanceTest, BiasVectors) {
   const int64_t last = (int64_t{1} << 32) - 1;
-  for (const auto& backend : BackendsUnderTest()) {
+  for (const Variant& variant : VariantsUnderTest()) {
     for (const Case& c : ConformanceCases()) {
       const Plan resolved = PlanOf(c, Precision::kExact);
       const BiasPlan* plan = std::get_if<BiasPlan>(&resolved);
       if (plan == nullptr) continue;
       for (DType dtype : kFloatTypes) {
         for (int64_t first : {int64_t{-70}, int64_t{-131101}, int64_t{65500}, -last, last - 99}) {
-          CompareBias(*backend, c, *plan, dtype, first, 100);
+          CompareBias(variant, c, *plan, dtype, first, 100);
         }
       }
     }
@@ -140,7 +140,7 @@ TEST(TaskConformanceTest, ToeplitzMatrices) {
   std::mt19937_64 random(22);
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  for (const auto& backend : BackendsUnderTest()) {
+  for (const Variant& variant : VariantsUnderTest()) {
     for (int64_t size : {2, 4, 8}) {
       for (int i = 0; i < 40; ++i) {
         const int64_t heads = 1 + random() % 3, queries = 1 + random() % 40, keys = 1 + random() % 150;
@@ -161,8 +161,8 @@ TEST(TaskConformanceTest, ToeplitzMatrices) {
           EXPECT_TRUE(out.GuardIntact());
           return out;
         };
-        ASSERT_EQ(run(*backend).FirstDifference(run(**reference), 0, heads * queries * keys, size), -1)
-            << backend->name() << " size " << size << " heads " << heads << " queries " << queries << " keys " << keys;
+        ASSERT_EQ(run(variant.Select()).FirstDifference(run(**reference), 0, heads * queries * keys, size), -1)
+            << variant.name << " size " << size << " heads " << heads << " queries " << queries << " keys " << keys;
       }
     }
   }
@@ -173,7 +173,7 @@ struct FormShape {
   int64_t size, pairs, columns, rows;
 };
 
-void CompareForm(const Backend& candidate, const FormShape& shape, std::mt19937_64& random) {
+void CompareForm(const Variant& candidate, const FormShape& shape, std::mt19937_64& random) {
   const DType bits = shape.size == 8 ? DType::kF64 : shape.size == 4 ? DType::kF32 : DType::kBF16;
   const int64_t stride = shape.pairs + random() % 3;
   Buffer cos(shape.rows * stride * shape.size), sin(shape.rows * stride * shape.size);
@@ -206,21 +206,21 @@ void CompareForm(const Backend& candidate, const FormShape& shape, std::mt19937_
   };
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  ASSERT_EQ(run(candidate).FirstDifference(run(**reference), 0, 2 * shape.rows * shape.columns, shape.size), -1)
-      << candidate.name() << " form " << static_cast<int>(shape.form) << " size " << shape.size << " pairs " << shape.pairs
+  ASSERT_EQ(run(candidate.Select()).FirstDifference(run(**reference), 0, 2 * shape.rows * shape.columns, shape.size), -1)
+      << candidate.name << " form " << static_cast<int>(shape.form) << " size " << shape.size << " pairs " << shape.pairs
       << " columns " << shape.columns;
 }
 
 TEST(TaskConformanceTest, TableForms) {
   std::mt19937_64 random(23);
-  for (const auto& backend : BackendsUnderTest()) {
+  for (const Variant& variant : VariantsUnderTest()) {
     for (TableForm form : {TableForm::kHalf, TableForm::kDuplicated, TableForm::kInterleavedDuplicated,
                            TableForm::kConcatenated, TableForm::kSinCosInterleaved, TableForm::kSinCosConcatenated}) {
       for (int64_t size : {2, 4, 8}) {
         for (int64_t pairs : {1, 2, 5, 16, 33, 64}) {
           const int64_t natural = form == TableForm::kHalf ? pairs : 2 * pairs;
           for (int64_t columns : {natural - 1, natural, natural + 1}) {
-            if (columns > 0) CompareForm(*backend, {form, size, pairs, columns, 7}, random);
+            if (columns > 0) CompareForm(variant, {form, size, pairs, columns, 7}, random);
           }
         }
       }

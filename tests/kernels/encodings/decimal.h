@@ -14,8 +14,8 @@ class Mpfr {
   Mpfr() { mpfr_init2(value_, 300); }
   explicit Mpfr(const std::string& decimal) : Mpfr() { mpfr_set_str(value_, decimal.c_str(), 10, MPFR_RNDN); }
   explicit Mpfr(double d) : Mpfr() { mpfr_set_d(value_, d, MPFR_RNDN); }
-  Mpfr(const Mpfr&) = delete;
-  Mpfr& operator=(const Mpfr&) = delete;
+  Mpfr(Mpfr&& other) noexcept : Mpfr() { mpfr_swap(value_, other.value_); }
+  Mpfr& operator=(Mpfr&&) = delete;
   ~Mpfr() { mpfr_clear(value_); }
 
   mpfr_ptr get() { return value_; }
