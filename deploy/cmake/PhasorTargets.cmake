@@ -42,11 +42,15 @@ function(phasor_cc_library)
   add_library(phasor::${ARG_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${ARG_NAME})
   if(ARG_INSTALL)
-    install(TARGETS ${target} EXPORT PhasorTargets ARCHIVE DESTINATION lib INCLUDES DESTINATION include/phasor)
+    install(
+      TARGETS ${target}
+      EXPORT PhasorTargets
+      ARCHIVE DESTINATION lib COMPONENT kernels
+      INCLUDES DESTINATION include/phasor)
     foreach(header ${ARG_HDRS})
       file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${header})
       get_filename_component(folder ${relative} DIRECTORY)
-      install(FILES ${header} DESTINATION include/phasor/${folder})
+      install(FILES ${header} DESTINATION include/phasor/${folder} COMPONENT kernels)
     endforeach()
   endif()
 endfunction()

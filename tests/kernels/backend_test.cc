@@ -1,0 +1,74 @@
+#include "kernels/backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace phasor {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(BackendListTest, IsOrderedAndSaysWhy) {
+  std::vector<std::string_view> names;
+  for (const BackendInfo& info : ListBackends()) {
+    names.push_back(info.name);
+    EXPECT_EQ(info.usable, info.reason.empty()) << info.name;
+  }
+  EXPECT_THAT(names, testing::ElementsAre("cuda", "cpu", "reference"));
+}
+
+TEST(CreateBackendTest, EveryUsableOneByName) {
+  for (const BackendInfo& info : ListBackends()) {
+    const auto backend = CreateBackend(info.name);
+    ASSERT_EQ(backend.ok(), info.usable) << backend.status();
+    if (!info.usable) {
+      EXPECT_EQ(backend.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(backend.status().message()), HasSubstr(info.reason));
+      continue;
+    }
+    EXPECT_EQ((*backend)->name(), info.name);
+    EXPECT_FALSE((*backend)->description().empty());
+  }
+}
+
+TEST(CreateBackendTest, AutoIsTheFirstUsableOne) {
+  std::string_view first;
+  for (const BackendInfo& info : ListBackends()) {
+    if (info.usable && first.empty()) first = info.name;
+  }
+  const auto backend = CreateBackend("auto");
+  ASSERT_TRUE(backend.ok());
+  EXPECT_EQ((*backend)->name(), first);
+}
+
+TEST(CreateBackendTest, UnknownNamesListTheKnownOnes) {
+  const auto backend = CreateBackend("tpu");
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kFailedPrecondition);
+  const std::string message(backend.status().message());
+  for (const char* part : {"given tpu", "auto", "cpu", "reference", "cuda"}) EXPECT_THAT(message, HasSubstr(part));
+}
+
+TEST(RowsPerSliceTest, IsAtLeastOneHoweverWideTheRows) {
+  AnglePlan plan;
+  plan.frequencies.resize(1 << 19);
+  AngleTask angle;
+  angle.plan = &plan;
+  RotateTask rotate;
+  rotate.heads = 65536;
+  rotate.head_dim = 65536;
+  rotate.pairs = 32768;
+  BiasVectorTask bias;
+  bias.heads = 65536;
+  ToeplitzTask toeplitz;
+  toeplitz.keys = int64_t{1} << 31;
+  AssembleTask assemble;
+  assemble.pairs = 1 << 19;
+  assemble.columns = 1 << 20;
+  for (const Task& task : {Task(angle), Task(rotate), Task(bias), Task(toeplitz), Task(assemble)}) {
+    EXPECT_GE(RowsPerSlice(task), 1);
+    EXPECT_LE(RowsPerSlice(task), 4);
+  }
+}
+
+}  // namespace
+}  // namespace phasor
