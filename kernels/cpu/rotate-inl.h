@@ -49,6 +49,7 @@ HWY_INLINE hn::Vec<DF> LoadTable(DF df, const hn::TFromD<DF>* from, int64_t coun
 template <typename T>
 struct InOrder {  // float, double
   using Stored = T;
+  static constexpr bool kUsesOnce = false;  // whether a loaded vector has one user
   template <class DF>
   using Tag = DF;
   template <class DF>
@@ -63,6 +64,7 @@ struct InOrder {  // float, double
 template <>
 struct InOrder<F16> {
   using Stored = uint16_t;
+  static constexpr bool kUsesOnce = true;
   template <class DF>
   using Tag = hn::Rebind<uint16_t, DF>;
   template <class DF>
@@ -121,6 +123,7 @@ template <>
 struct HalfSplitStep<BF16> {
   static constexpr Pairing kPairing = Pairing::kHalfSplit;
   static constexpr int kTablesPerStep = 2;
+  static constexpr bool kUsesOnce = false;
   using C = float;
   using Stored = uint16_t;
   template <class DF>
@@ -193,6 +196,7 @@ template <>
 struct InterleavedStep<BF16> {
   static constexpr Pairing kPairing = Pairing::kInterleaved;
   static constexpr int kTablesPerStep = 1;
+  static constexpr bool kUsesOnce = false;
   using C = float;
   using Stored = uint16_t;
   template <class DF>

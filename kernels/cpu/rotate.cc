@@ -19,6 +19,7 @@
 #include "hwy/highway.h"
 
 #include "kernels/cpu/rotate-inl.h"
+#include "kernels/cpu/rotate_heads-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -32,6 +33,7 @@ struct RotateArgs {
   int64_t begin, end;         // tokens
   const CancelFlag* cancel;
   bool copy_tail;
+  int64_t ahead_bytes;  // how far ahead memory is asked for
 };
 
 inline bool IsCancelled(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
@@ -75,8 +77,6 @@ bool RotateTokens(const RotateArgs& args) {
 
 #else  // vectors
 
-inline constexpr int64_t kPrefetchBytes = 4096;
-
 // Puts the canonical NaN in the place of every other one. Rare: only where a sentinel saw one.
 template <typename T>
 HWY_NOINLINE void CanonicalizeRow(void* row, int64_t elements) {
@@ -88,149 +88,6 @@ HWY_NOINLINE void CanonicalizeRow(void* row, int64_t elements) {
     bits = kCanonicalNaNBits<T>;
     std::memcpy(at, &bits, sizeof(bits));
   }
-}
-
-// Where the rotated elements of a token are, and what turns them: n elements per span, one span per head (interleaved) or
-// two (half-split; `partner` elements apart).
-template <typename Stored, class Tables>
-struct TokenSpans {
-  const Stored* x;
-  Stored* y;
-  int64_t x_head_stride, y_head_stride;
-  int64_t heads;
-  int64_t partner;
-  int64_t elements;
-  const Tables* tables;
-};
-
-// The vector of pairs at element e of a head. Also asks for the bytes that a later head will need.
-template <class Step, bool kStream, class DF, class Stored, class Tables>
-HWY_INLINE void RotateAt(DF df, const Stored* x, Stored* y, int64_t partner, int64_t e, const Tables& tables,
-                         hn::Vec<DF>& sentinel) {
-  const typename Step::template Tag<DF> ds;
-  hn::Vec<decltype(ds)> ya;
-  hwy::Prefetch(reinterpret_cast<const char*>(x + e) + kPrefetchBytes);
-  if constexpr (Step::kPairing == Pairing::kHalfSplit) {
-    hwy::Prefetch(reinterpret_cast<const char*>(x + partner + e) + kPrefetchBytes);
-    hn::Vec<decltype(ds)> yb;
-    Step::Run(df, hn::LoadU(ds, x + e), hn::LoadU(ds, x + partner + e), tables, e, ya, yb, sentinel);
-    Put<kStream>(yb, ds, y + partner + e);
-  } else {
-    Step::Run(df, hn::LoadU(ds, x + e), tables, e, ya, sentinel);
-  }
-  Put<kStream>(ya, ds, y + e);
-}
-
-// The same for the `rest` pairs at element e that do not fill a vector.
-template <class Step, class DF, class Stored, class Tables>
-HWY_INLINE void RotateRestAt(DF df, const Stored* x, Stored* y, int64_t partner, int64_t e, int64_t rest,
-                             const Tables& tables, hn::Vec<DF>& sentinel) {
-  const typename Step::template Tag<DF> ds;
-  hn::Vec<decltype(ds)> ya;
-  if constexpr (Step::kPairing == Pairing::kHalfSplit) {
-    hn::Vec<decltype(ds)> yb;
-    Step::Run(df, LoadUpTo(ds, x + e, rest), LoadUpTo(ds, x + partner + e, rest), tables, e, ya, yb, sentinel);
-    StoreFirst(yb, ds, y + partner + e, rest);
-  } else {
-    Step::Run(df, LoadUpTo(ds, x + e, rest), tables, e, ya, sentinel);
-  }
-  StoreFirst(ya, ds, y + e, rest);
-}
-
-// Steps kFirst … kSteps − 1 of a head, unrolled. Two sentinels, so that the chain of their additions does not set the pace.
-template <class Step, bool kStream, int kSteps, int kFirst, class DF, class Stored, class Tables>
-HWY_INLINE void RotateSteps(DF df, const Stored* x, Stored* y, int64_t partner, const Tables& tables, hn::Vec<DF>& sentinel0,
-                            hn::Vec<DF>& sentinel1) {
-  if constexpr (kFirst < kSteps) {
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
-    RotateAt<Step, kStream>(df, x, y, partner, kFirst * lanes, tables, kFirst % 2 == 0 ? sentinel0 : sentinel1);
-    RotateSteps<Step, kStream, kSteps, kFirst + 1>(df, x, y, partner, tables, sentinel0, sentinel1);
-  }
-}
-
-// All heads of a token, each of exactly kSteps vectors: few enough for cos and sin to stay in registers. Returns whether to
-// look for NaN.
-template <class Step, bool kStream, int kSteps, class DF, class Spans>
-HWY_INLINE bool RotateHeadsInRegisters(DF df, const Spans& spans) {
-  auto sentinel0 = hn::Set(df, 1);
-  auto sentinel1 = hn::Set(df, 1);
-  auto* x = spans.x;
-  auto* y = spans.y;
-  for (int64_t h = 0; h < spans.heads; ++h, x += spans.x_head_stride, y += spans.y_head_stride) {
-    RotateSteps<Step, kStream, kSteps, 0>(df, x, y, spans.partner, *spans.tables, sentinel0, sentinel1);
-  }
-  return !hn::AllFalse(df, hn::Or(hn::IsNaN(sentinel0), hn::IsNaN(sentinel1)));
-}
-
-// All heads of a token, each of whole vectors.
-template <class Step, bool kStream, class DF, class Spans>
-HWY_INLINE bool RotateHeadsOfVectors(DF df, const Spans& spans) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
-  auto sentinel = hn::Set(df, 1);
-  auto* x = spans.x;
-  auto* y = spans.y;
-  for (int64_t h = 0; h < spans.heads; ++h, x += spans.x_head_stride, y += spans.y_head_stride) {
-    for (int64_t e = 0; e < spans.elements; e += lanes) {
-      RotateAt<Step, kStream>(df, x, y, spans.partner, e, *spans.tables, sentinel);
-    }
-  }
-  return !hn::AllFalse(df, hn::IsNaN(sentinel));
-}
-
-// Elements [e, elements) of one head: whole vectors, then halves of them down to 128 bits, then what is left.
-template <class Step, class DF, class Stored, class Tables>
-HWY_INLINE bool RotateAnyHead(DF df, const Stored* x, Stored* y, int64_t partner, int64_t e, int64_t elements,
-                              const Tables& tables) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
-  auto sentinel = hn::Set(df, 1);
-  for (; e + lanes <= elements; e += lanes) RotateAt<Step, false>(df, x, y, partner, e, tables, sentinel);
-  bool nan = false;
-  if (e < elements) {
-    if constexpr (hn::MaxLanes(df) * sizeof(hn::TFromD<DF>) > 16) {
-      nan = RotateAnyHead<Step>(hn::Half<DF>(), x, y, partner, e, elements, tables);
-    } else {
-      RotateRestAt<Step>(df, x, y, partner, e, elements - e, tables, sentinel);
-    }
-  }
-  return !hn::AllFalse(df, hn::IsNaN(sentinel)) || nan;
-}
-
-// All heads of a token, each of any number of elements.
-template <class Step, class DF, class Spans>
-HWY_NOINLINE bool RotateHeadsOfAnyWidth(DF df, const Spans& spans) {
-  bool nan = false;
-  auto* x = spans.x;
-  auto* y = spans.y;
-  for (int64_t h = 0; h < spans.heads; ++h, x += spans.x_head_stride, y += spans.y_head_stride) {
-    nan |= RotateAnyHead<Step>(df, x, y, spans.partner, 0, spans.elements, *spans.tables);
-  }
-  return nan;
-}
-
-// Whether kSteps vectors of cos and as many of sin (twice as many where a step holds two) fit in the registers.
-template <class Step, class DF, int kSteps>
-constexpr bool FitsRegisters() {
-  constexpr bool kManyRegisters = HWY_TARGET != HWY_AVX2;
-  constexpr int kVectors = kSteps * 2 * (Step::kTablesPerStep);
-  return kVectors <= (kManyRegisters ? 16 : 8);
-}
-
-// Picks the way for the width. Returns whether to look for NaN.
-template <class Step, bool kStream, class DF, class Spans>
-HWY_INLINE bool RotateHeads(DF df, const Spans& spans) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(typename Step::template Tag<DF>()));
-  if (HWY_UNLIKELY(spans.elements % lanes != 0)) return RotateHeadsOfAnyWidth<Step>(df, spans);
-  const int64_t steps = spans.elements / lanes;
-  if constexpr (FitsRegisters<Step, DF, 8>()) {
-    if (steps == 8) return RotateHeadsInRegisters<Step, kStream, 8>(df, spans);
-  }
-  if constexpr (FitsRegisters<Step, DF, 4>()) {
-    if (steps == 4) return RotateHeadsInRegisters<Step, kStream, 4>(df, spans);
-  }
-  if constexpr (FitsRegisters<Step, DF, 2>()) {
-    if (steps == 2) return RotateHeadsInRegisters<Step, kStream, 2>(df, spans);
-  }
-  return RotateHeadsOfVectors<Step, kStream>(df, spans);
 }
 
 template <bool kStream>
@@ -267,8 +124,9 @@ bool RotateTokens(const RotateArgs& args) {
       Step::Prepare(df, cos + first, sin + first, pairs, flip, tables);
       const int64_t offset = kHalfSplit ? first : 2 * first;
       const int64_t elements = kHalfSplit ? pairs : 2 * pairs;
-      const TokenSpans<Stored, TokenTables<C> > spans{
-          x_token + offset, y_token + offset, task.x_head_stride, task.y_head_stride, task.heads, n, elements, &tables};
+      const TokenSpans<Stored, TokenTables<C> > spans{x_token + offset,   y_token + offset, task.x_head_stride,
+                                                      task.y_head_stride, task.heads,       n,
+                                                      elements,           args.ahead_bytes, &tables};
       if (HWY_UNLIKELY((RotateHeads<Step, kStream>(df, spans)))) {
         for (int64_t h = 0; h < task.heads; ++h) {
           CanonicalizeRow<T>(spans.y + h * task.y_head_stride, elements);
@@ -301,7 +159,10 @@ bool RotateOfType(const RotateArgs& args, bool stream) {
 bool RotateRange(const RotateTask* task, const int32_t* table_rows, int64_t begin, int64_t end, const CancelFlag* cancel,
                  bool stream) {
   const bool in_place = task->x == task->y;
-  const RotateArgs args{task, table_rows, begin, end, cancel, !in_place && task->head_dim > 2 * task->pairs};
+  const int64_t bytes = task->tokens * task->heads * task->head_dim * SizeOf(task->dtype);
+  // Data that the L2 cache holds needs nothing asked for, and the asking has its price.
+  const int64_t ahead_bytes = PrefersStreaming(StoreHint::kAuto, bytes) ? 4096 : 0;
+  const RotateArgs args{task, table_rows, begin, end, cancel, !in_place && task->head_dim > 2 * task->pairs, ahead_bytes};
   return VisitFloat(task->dtype, [&](auto tag) { return RotateOfType<typename decltype(tag)::type>(args, stream); });
 }
 
