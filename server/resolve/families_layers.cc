@@ -1,0 +1,241 @@
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+#include "server/resolve/layer_groups.h"
+#include "server/resolve/readers.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr std::string_view kSliding = "sliding_attention";
+
+// The local layers have a base of their own that no scaling reaches.
+GroupRule LocalRule(const Model& model, std::string_view theta_key, double base) {
+  GroupRule rule = DefaultRule(model);
+  rule.request.theta_key = theta_key;
+  rule.request.default_base = base;
+  rule.request.scaled = false;
+  rule.request.dict_theta = false;
+  return rule;
+}
+
+int64_t Period(const Model& model, int64_t of_class) {
+  const std::string_view key = model.text.FirstOf({"sliding_window_pattern", "_sliding_window_pattern"});
+  return key.empty() ? of_class : model.text.Integer(key, 1, kMaxLayers).value_or(of_class);
+}
+
+void ReadDualBase(const Model& model, int64_t period, ModelEncoding& out) {
+  ReadGroups(
+      model, GroupsOr(model, EveryNthFull(Period(model, period))),
+      [&](std::string_view group) {
+        return group == kSliding ? LocalRule(model, "rope_local_base_freq", 10000) : DefaultRule(model);
+      },
+      out);
+}
+
+// Layers by a list of flags: 1 rotates, 0 does not.
+std::vector<LayerGroup> RopeAndNope(const Model& model) {
+  std::vector<Note> ignored;
+  auto flags = model.text.Integers("no_rope_layers", 0, 1).value_or(std::vector<int64_t>());
+  if (static_cast<int64_t>(flags.size()) > kMaxLayers) {
+    model.problems->Fail(model.text.PathOf("no_rope_layers"), absl::StrCat(flags.size(), " entries"),
+                         absl::StrCat("at most ", kMaxLayers));
+    return {};
+  }
+  const bool from_class = flags.empty();
+  if (from_class) {
+    const int64_t interval = model.text.Integer("no_rope_layer_interval", 1, kMaxLayers).value_or(4);
+    const int64_t count = model.NumLayers(ignored);
+    for (int64_t i = 0; i < count; ++i) flags.push_back((i + 1) % interval != 0 ? 1 : 0);
+  }
+  std::vector<std::string> names;
+  for (const int64_t flag : flags) names.push_back(flag != 0 ? "rope_layers" : "nope_layers");
+  std::vector<LayerGroup> groups = GroupByName(names);
+  if (from_class) NotePattern(model, "no_rope_layers", groups);
+  if (groups.size() == 1 && groups.front().name == "rope_layers") groups.front() = {};
+  return groups;
+}
+
+}  // namespace
+
+void ReadGemma3(const Model& model, ModelEncoding& out) { ReadDualBase(model, 6, out); }
+void ReadGemma3n(const Model& model, ModelEncoding& out) { ReadDualBase(model, 5, out); }
+
+void ReadGemma4(const Model& model, ModelEncoding& out) {
+  const auto pattern = [](int64_t i, int64_t n) -> std::string {
+    return (i + 1) % 6 == 0 || i + 1 == n ? "full_attention" : std::string(kSliding);
+  };
+  constexpr int64_t kClassGlobalHead = 512;
+  const bool from_class = !model.text.Has("global_head_dim");
+  ReadGroups(
+      model, GroupsOr(model, pattern),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        if (group == kSliding) return rule;
+        rule.request.default_base = 1e6;
+        rule.request.default_partial = 0.25;
+        rule.request.head_dim = model.text.Integer("global_head_dim", 1, kMaxHeadDim).value_or(kClassGlobalHead);
+        return rule;
+      },
+      out);
+  const auto global_kv = model.text.Integer("num_global_key_value_heads", 1, kMaxHeads);
+  for (LayerEncoding& layer : out.layers) {
+    if (layer.layer_type == kSliding) continue;
+    if (from_class) layer.defaults.push_back({model.text.PathOf("global_head_dim"), DefaultText(model, "512")});
+    if (global_kv) layer.num_kv_heads = *global_kv;
+  }
+}
+
+void ReadModernBert(const Model& model, ModelEncoding& out) {
+  const int64_t every = model.text.Integer("global_attn_every_n_layers", 1, kMaxLayers).value_or(3);
+  const auto pattern = [every](int64_t i, int64_t) -> std::string {
+    return i % every == 0 ? "full_attention" : std::string(kSliding);
+  };
+  if (model.text.Has("rope_scaling")) {
+    model.problems->Warn(model.text.PathOf("rope_scaling"),
+                         "applied to both layer types, as transformers 5 does; before 5 the class did not read it");
+  }
+  ReadGroups(
+      model, GroupsOr(model, pattern),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.request.theta_key = "global_rope_theta";
+        // A local base of null means that all layers share the global one.
+        if (group == kSliding && !model.text.IsNull("local_rope_theta")) {
+          rule.request.theta_key = "local_rope_theta";
+          rule.request.default_base = 10000;
+        }
+        return rule;
+      },
+      out);
+}
+
+void ReadOlmo3(const Model& model, ModelEncoding& out) {
+  ReadGroups(
+      model, GroupsOr(model, EveryNthFull(4)),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.request.scaled = group != kSliding;  // the base in the dict is meant for both
+        return rule;
+      },
+      out);
+}
+
+void ReadCohere2(const Model& model, ModelEncoding& out) {
+  ReadGroups(
+      model, GroupsOr(model, EveryNthFull(Period(model, 4))),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.rotates = group == kSliding;
+        return rule;
+      },
+      out);
+}
+
+void ReadExaone4(const Model& model, ModelEncoding& out) {
+  const bool windowed = model.text.Has("sliding_window");
+  constexpr std::string_view kPatternKey = "sliding_window_pattern";
+  std::string letters;  // "LLLG": local and global
+  int64_t period = windowed ? 4 : 0;
+  if (windowed && model.text.Has(kPatternKey)) {
+    if (model.text.IsNumber(kPatternKey)) {
+      period = model.text.Integer(kPatternKey, 1, kMaxLayers).value_or(4);
+    } else {
+      letters = model.text.String(kPatternKey).value_or("");
+    }
+  }
+  const auto pattern = [&](int64_t i, int64_t n) -> std::string {
+    if (letters.empty()) return EveryNthFull(period)(i, n);
+    return letters[static_cast<size_t>(i) % letters.size()] == 'L' && i + 1 != n ? std::string(kSliding) : "full_attention";
+  };
+  ReadGroups(
+      model, GroupsOr(model, pattern),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.rotates = !windowed || group == kSliding;
+        return rule;
+      },
+      out);
+}
+
+void ReadNopeList(const Model& model, ModelEncoding& out) {
+  ReadGroups(
+      model, RopeAndNope(model),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.rotates = group != "nope_layers";
+        return rule;
+      },
+      out);
+}
+
+void ReadLlama4(const Model& model, ModelEncoding& out) {
+  // Published files write a number here; any but 0 and false switches it on.
+  constexpr std::string_view kKey = "attn_temperature_tuning";
+  const bool tuned = model.text.IsNumber(kKey) ? model.text.Number(kKey) != 0.0 : model.text.Bool(kKey).value_or(true);
+  const double scale = model.text.Number("attn_scale").value_or(0.1);
+  const double floor = model.text.Number("floor_scale").value_or(8192);
+  ReadGroups(
+      model, RopeAndNope(model),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.rotates = group != "nope_layers";
+        if (!rule.rotates && tuned) {
+          rule.query_scale =
+              absl::StrCat("1 + ", FormatNumber(scale), "*ln(1 + floor((position+1)/", FormatNumber(floor), "))");
+        }
+        return rule;
+      },
+      out);
+}
+
+void ReadDeepseekV4(const Model& model, ModelEncoding& out) {
+  std::vector<Note> defaults;
+  std::vector<std::string> names;
+  if (const auto types = model.text.Strings("layer_types")) {
+    for (const std::string& type : *types) names.push_back(type == kSliding ? "main" : "compress");
+  } else if (const auto ratios = model.text.Integers("compress_ratios", 0, int64_t{1} << 20)) {
+    for (const int64_t ratio : *ratios) names.push_back(ratio == 0 ? "main" : "compress");
+  }
+  std::vector<LayerGroup> groups = GroupByName(names);
+  if (groups.empty()) groups = {{"main", {}, {}}, {"compress", {}, {}}};
+  const int64_t head_dim = model.HeadDim(defaults);
+  const int64_t rotary = model.text.Integer("qk_rope_head_dim", 1, kMaxHeadDim).value_or(0);
+  ReadGroups(
+      model, std::move(groups),
+      [&](std::string_view group) {
+        GroupRule rule = group == "main" ? LocalRule(model, "rope_theta", 10000) : DefaultRule(model);
+        if (group != "main") {
+          rule.request.theta_key = "compress_rope_theta";
+          rule.request.default_base = 160000;
+          rule.request.dict_theta = false;
+          rule.request.attention_factor = 1;  // the class leaves YaRN's own factor out
+        }
+        rule.request.head_dim = head_dim;
+        rule.request.rotary_dim = rotary;
+        return rule;
+      },
+      out);
+  for (LayerEncoding& layer : out.layers) {
+    layer.defaults.insert(layer.defaults.begin(), defaults.begin(), defaults.end());
+    layer.warnings.push_back({model.text.PathOf("qk_rope_head_dim"), "the slice that rotates comes last in the head"});
+  }
+}
+
+void ReadSecondBase(const Model& model, ModelEncoding& out) {
+  const std::string_view key = model.text.FirstOf({"rope_local_base_freq", "swa_rope_theta", "local_rope_theta"});
+  std::vector<LayerGroup> groups = GroupsFromFile(model);
+  if (groups.empty() && model.text.IsList("hybrid_layer_pattern")) {
+    std::vector<std::string> names;
+    for (const int64_t local : model.text.Integers("hybrid_layer_pattern", 0, 1).value_or(std::vector<int64_t>())) {
+      names.push_back(local != 0 ? std::string(kSliding) : "full_attention");
+    }
+    groups = GroupByName(names);
+  }
+  if (groups.empty()) groups = {{"full_attention", {}, {}}, {std::string(kSliding), {}, {}}};
+  ReadGroups(
+      model, std::move(groups),
+      [&](std::string_view group) { return group == kSliding ? LocalRule(model, key, 10000) : DefaultRule(model); }, out);
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,148 @@
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+#include "server/resolve/layer_groups.h"
+#include "server/resolve/readers.h"
+
+namespace phasor::server {
+namespace {
+
+// One schedule (or those of the file's own dicts), with the class's rule for all of them.
+void ReadWithRule(const Model& model, const GroupRule& rule, ModelEncoding& out) {
+  ReadGroups(model, GroupsFromFile(model), [&](std::string_view) { return rule; }, out);
+}
+
+}  // namespace
+
+void ReadRope(const Model& model, ModelEncoding& out) {
+  if (model.text.IsObject("rotary")) {
+    // InternLM's first files: a dict of their own, whose dynamic form is not the common one.
+    model.problems->Warn(model.text.PathOf("rotary"), "an old form that is not served");
+    out.layers.push_back(Unserved(model, "", "rope_internlm_rotary"));
+    return;
+  }
+  ReadWithRule(model, DefaultRule(model), out);
+}
+
+void ReadGptJ(const Model& model, ModelEncoding& out) {
+  GroupRule rule = DefaultRule(model);
+  constexpr int64_t kClassWidth = 64;
+  const bool from_class = !model.text.Has("rotary_dim") && !model.text.IsNull("rotary_dim");
+  if (from_class) rule.request.rotary_dim = kClassWidth;
+  ReadWithRule(model, rule, out);
+  for (LayerEncoding& layer : out.layers) {
+    if (from_class) layer.defaults.push_back({model.text.PathOf("rotary_dim"), DefaultText(model, "64")});
+  }
+}
+
+void ReadNeoX(const Model& model, ModelEncoding& out) {
+  GroupRule rule = DefaultRule(model);
+  rule.request.theta_key = "rotary_emb_base";
+  if (model.text.Has("rope_theta")) {
+    model.problems->Warn(model.text.PathOf("rope_theta"),
+                         absl::StrCat("class ", model.type_name, " reads rotary_emb_base and ignores this key"));
+  }
+  ReadWithRule(model, rule, out);
+}
+
+void ReadChatGlm(const Model& model, ModelEncoding& out) {
+  GroupRule rule = DefaultRule(model);
+  if (const auto ratio = model.text.Number("rope_ratio")) {
+    if (!(*ratio > 0)) {
+      model.problems->Fail(model.text.PathOf("rope_ratio"), FormatNumber(*ratio), "a finite number > 0");
+      return;
+    }
+    rule.request.base_multiplier = *ratio;
+    model.problems->Warn(model.text.PathOf("rope_ratio"),
+                         absl::StrCat("the base is multiplied by ", FormatNumber(*ratio),
+                                      "; ChatGLM2-32k has the same keys and divides the positions by it instead, which "
+                                      "the file cannot tell"));
+  }
+  ReadWithRule(model, rule, out);
+}
+
+void ReadQwen1(const Model& model, ModelEncoding& out) {
+  GroupRule rule = DefaultRule(model);
+  rule.request.theta_key = "rotary_emb_base";
+  std::vector<Note> defaults;
+  const auto flag = [&](std::string_view key) {
+    if (!model.text.Has(key)) defaults.push_back({model.text.PathOf(key), DefaultText(model, "true")});
+    return model.text.Bool(key).value_or(true);
+  };
+  int64_t training = model.text.Integer("seq_length", 1, kMaxLength).value_or(0);
+  if (training == 0) {
+    training = 8192;
+    defaults.push_back({model.text.PathOf("seq_length"), DefaultText(model, "8192")});
+  }
+  if (flag("use_dynamic_ntk")) rule.request.schedule = Qwen1NtkSchedule{training};
+  if (flag("use_logn_attn")) {
+    rule.query_scale = absl::StrCat("max(1, ln(position+1)/ln(", training, "))");
+    model.problems->Warn(model.text.PathOf("use_logn_attn"),
+                         absl::StrCat("queries are scaled only while the key length exceeds ", training));
+  }
+  ReadWithRule(model, rule, out);
+  for (LayerEncoding& layer : out.layers) layer.defaults.insert(layer.defaults.end(), defaults.begin(), defaults.end());
+}
+
+void ReadNomic(const Model& model, ModelEncoding& out) {
+  GroupRule rule = DefaultRule(model);
+  rule.request.theta_key = "rotary_emb_base";
+  if (model.text.IsTrue("rotary_emb_interleaved")) rule.request.pairing = Pairing::kInterleaved;
+  if (const auto factor = model.text.Number("rotary_scaling_factor")) {
+    const int64_t trained = model.text.Integer("max_trained_positions", 1, kMaxLength).value_or(model.MaxPosition());
+    rule.request.schedule = DynamicNtkSchedule{.factor = *factor, .max_position = trained};
+  }
+  ReadWithRule(model, rule, out);
+}
+
+void ReadDbrx(const Model& model, ModelEncoding& out) {
+  const auto attention = model.text.Object("attn_config");
+  GroupRule rule = DefaultRule(model);
+  if (attention && attention->Has("rope_theta")) {
+    rule.request.default_base = attention->Number("rope_theta").value_or(1);
+  }
+  ReadWithRule(model, rule, out);
+  if (!attention) return;
+  const auto kv_heads = attention->Integer("kv_n_heads", 1, kMaxHeads);
+  for (LayerEncoding& layer : out.layers) {
+    if (kv_heads) layer.num_kv_heads = *kv_heads;
+    // The base was found, though not where the common reading looks.
+    if (!attention->Has("rope_theta")) continue;
+    const std::string top = model.text.PathOf("rope_theta");
+    std::erase_if(layer.warnings, [&](const Note& note) { return note.field == top; });
+    std::erase_if(layer.defaults, [&](const Note& note) { return note.field == top; });
+  }
+}
+
+void ReadMla(const Model& model, ModelEncoding& out) {
+  std::vector<Note> defaults;
+  const auto width = [&](std::string_view key, int64_t of_class) {
+    if (const auto given = model.text.Integer(key, 1, kMaxHeadDim)) return *given;
+    if (of_class == 0) {
+      model.problems->Fail(model.text.PathOf(key), "nothing", absl::StrCat("a whole number, 1 … ", kMaxHeadDim));
+    } else {
+      defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
+    }
+    return of_class;
+  };
+  const int64_t nope = width("qk_nope_head_dim", model.family->qk_nope_head_dim);
+  const int64_t rope = width("qk_rope_head_dim", model.family->qk_rope_head_dim);
+  GroupRule rule = DefaultRule(model);
+  rule.request.head_dim = nope + rope;
+  rule.request.rotary_dim = rope;
+  rule.request.deepseek_softmax = true;
+  if (model.family->model_type.empty()) rule.request.pairing = Pairing::kInterleaved;  // most classes of this kind
+  if (const auto interleave = model.text.Bool("rope_interleave")) {
+    rule.request.pairing = *interleave ? Pairing::kInterleaved : Pairing::kHalfSplit;
+  }
+  ReadWithRule(model, rule, out);
+  for (LayerEncoding& layer : out.layers) {
+    layer.defaults.insert(layer.defaults.begin(), defaults.begin(), defaults.end());
+    if (layer.kind != PositionKind::kRope) continue;
+    layer.warnings.push_back({model.text.PathOf("qk_rope_head_dim"),
+                              absl::StrCat("the slice that rotates is the last ", rope, " of ", nope + rope,
+                                           " channels: hand over that slice, or a head whose slice comes first")});
+  }
+}
+
+}  // namespace phasor::server

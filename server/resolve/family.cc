@@ -1,0 +1,189 @@
+#include "server/resolve/family.h"
+
+#include <cctype>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kMaxPositions = int64_t{1} << 31;
+constexpr int64_t kMaxWidth = int64_t{1} << 20;
+
+std::string Normalised(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c != '_' && c != '-' && c != '.') out.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  }
+  constexpr std::string_view kText = "text";
+  if (out.size() > kText.size() && out.ends_with(kText)) out.resize(out.size() - kText.size());
+  return out;
+}
+
+// "GPTNeoXForCausalLM" → "GPTNeoX", "MarianMTModel" → "Marian".
+std::string_view ClassStem(std::string_view architecture) {
+  for (size_t at = architecture.size(); at-- > 1;) {
+    // "For" inside a word, as in "RoFormer", is followed by a small letter.
+    if (architecture.substr(at, 3) == "For" && at + 3 < architecture.size() &&
+        std::isupper(static_cast<unsigned char>(architecture[at + 3]))) {
+      return architecture.substr(0, at);
+    }
+  }
+  for (const std::string_view suffix : {"WithLMHeadModel", "LMHeadModel", "MTModel", "Model"}) {
+    if (architecture.ends_with(suffix)) return architecture.substr(0, architecture.size() - suffix.size());
+  }
+  return architecture;
+}
+
+int64_t FromClass(const Model& model, std::string_view key, int64_t value, std::vector<Note>& defaults) {
+  if (value != 0) defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(value))});
+  return value;
+}
+
+}  // namespace
+
+const Family* FindFamily(std::string_view name) {
+  const std::string wanted = Normalised(name);
+  for (const std::span<const Family> table : {RopeFamilies(), OtherFamilies()}) {
+    for (const Family& family : table) {
+      if (family.model_type == wanted) return &family;
+    }
+  }
+  return nullptr;
+}
+
+const Family* FindFamilyOfArchitecture(std::string_view architecture) { return FindFamily(ClassStem(architecture)); }
+
+int64_t Model::Hidden(std::vector<Note>& defaults) const {
+  const auto key = text.FirstOf({"hidden_size", "d_model", "n_embd", "emb_dim", "dim", "model_dim"});
+  if (!key.empty()) return text.Integer(key, 1, kMaxWidth).value_or(0);
+  return FromClass(*this, "hidden_size", family->hidden, defaults);
+}
+
+int64_t Model::Heads(std::vector<Note>& defaults) const {
+  const auto key = text.FirstOf(
+      {"num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "encoder_attention_heads"});
+  // A list of heads per stage belongs to kinds that this reader does not serve.
+  if (!key.empty() && text.IsList(key)) return 0;
+  if (!key.empty()) return text.Integer(key, 1, kMaxHeads).value_or(0);
+  return FromClass(*this, "num_attention_heads", family->heads, defaults);
+}
+
+int64_t Model::KvHeads(std::vector<Note>& defaults) const {
+  if (text.IsTrue("multi_query_attention") && text.Has("multi_query_group_num")) {
+    return text.Integer("multi_query_group_num", 1, kMaxHeads).value_or(0);
+  }
+  const auto key = text.FirstOf({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"});
+  if (!key.empty() && text.IsList(key)) return 0;
+  if (!key.empty()) return text.Integer(key, 1, kMaxHeads).value_or(0);
+  if (family->kv_heads != 0) return FromClass(*this, "num_key_value_heads", family->kv_heads, defaults);
+  std::vector<Note> noted_before;
+  return Heads(noted_before);
+}
+
+int64_t Model::NumLayers(std::vector<Note>& defaults) const {
+  const auto key = text.FirstOf({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  if (!key.empty()) return text.Integer(key, 1, kMaxLayers).value_or(0);
+  if (family->layers == 0) {
+    problems->Fail(text.PathOf("num_hidden_layers"), "nothing", absl::StrCat("a whole number, 1 … ", kMaxLayers));
+  }
+  return FromClass(*this, "num_hidden_layers", family->layers, defaults);
+}
+
+std::string_view Model::MaxPositionKey() const {
+  return text.FirstOf({"max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length",
+                       "max_target_positions", "n_ctx", "model_max_length"});
+}
+
+int64_t Model::MaxPosition() const {
+  const std::string_view key = MaxPositionKey();
+  if (key.empty()) return family->max_position;
+  // T5 and its like write −1 for "no limit".
+  if (text.IsNumber(key) && text.Number(key).value_or(0) < 0) return 0;
+  return text.Integer(key, 1, kMaxPositions).value_or(0);
+}
+
+int64_t Model::HeadDim(std::vector<Note>& defaults, std::string_view override_key) const {
+  std::string_view key = !override_key.empty() && text.Has(override_key) ? override_key : std::string_view();
+  if (key.empty()) key = text.FirstOf({"head_dim", "kv_channels", "attention_head_dim", "attention_head_size"});
+  if (!key.empty()) return text.Integer(key, 1, kMaxHeadDim).value_or(0);
+  const std::string path = text.PathOf("head_dim");
+  if (family->head_dim != 0) return FromClass(*this, "head_dim", family->head_dim, defaults);
+  const int64_t hidden = Hidden(defaults);
+  const int64_t heads = Heads(defaults);
+  if (!problems->ok()) return 0;
+  if (hidden == 0 || heads == 0) {
+    problems->Fail(path, "nothing", "head_dim, or both hidden_size and num_attention_heads");
+    return 0;
+  }
+  if (hidden % heads != 0) {
+    problems->Warn(path, absl::StrCat("hidden_size ", hidden, " is not a multiple of num_attention_heads ", heads,
+                                      ": the quotient is rounded down"));
+  }
+  const int64_t head_dim = hidden / heads;
+  defaults.push_back({path, absl::StrCat(head_dim, " (hidden_size ", hidden, " / num_attention_heads ", heads, ")")});
+  return head_dim;
+}
+
+bool Model::HasRopeKeys() const {
+  return !text.FirstOf({"rope_theta", "rope_scaling", "rope_parameters", "rotary_dim", "rotary_pct", "rotary_emb_base",
+                        "partial_rotary_factor", "rotary_emb_fraction", "rope_local_base_freq", "rope_ratio",
+                        "global_rope_theta", "qk_rope_head_dim", "rotary", "rope_pct", "rotary_base", "no_rope_layers"})
+              .empty();
+}
+
+void FillFacts(const Model& model, int64_t head_dim, LayerEncoding& layer) {
+  layer.num_q_heads = model.Heads(layer.defaults);
+  layer.num_kv_heads = model.KvHeads(layer.defaults);
+  layer.max_position = model.MaxPosition();
+  if (layer.max_position != 0 && model.MaxPositionKey().empty()) {
+    layer.defaults.push_back(
+        {model.text.PathOf("max_position_embeddings"), DefaultText(model, absl::StrCat(layer.max_position))});
+  }
+  switch (model.family->softmax) {
+    case SoftmaxRule::kOne:
+      layer.softmax_scale = 1;
+      break;
+    case SoftmaxRule::kQueryPreAttention: {
+      const auto scalar = model.text.Number("query_pre_attn_scalar");
+      if (scalar && !(*scalar > 0)) {
+        model.problems->Fail(model.text.PathOf("query_pre_attn_scalar"), FormatNumber(*scalar), "a finite number > 0");
+        return;
+      }
+      if (!scalar) layer.defaults.push_back({model.text.PathOf("query_pre_attn_scalar"), DefaultText(model, "256")});
+      layer.softmax_scale = InverseSqrt(scalar.value_or(256));
+      break;
+    }
+    case SoftmaxRule::kAttentionMultiplier:
+      layer.softmax_scale = model.text.Number("attention_multiplier");
+      if (layer.softmax_scale) break;
+      layer.softmax_scale = 1;
+      layer.defaults.push_back({model.text.PathOf("attention_multiplier"), DefaultText(model, "1")});
+      break;
+    case SoftmaxRule::kHeadDim:
+      layer.softmax_scale = model.text.Number("attention_multiplier");
+      break;
+  }
+}
+
+LayerEncoding Unserved(const Model& model, std::string layer_type, std::string_view what) {
+  LayerEncoding layer;
+  layer.layer_type = std::move(layer_type);
+  layer.kind = PositionKind::kUnserved;
+  layer.unserved = what;
+  layer.num_q_heads = model.Heads(layer.defaults);
+  layer.num_kv_heads = model.KvHeads(layer.defaults);
+  layer.max_position = model.MaxPosition();
+  return layer;
+}
+
+std::string DefaultText(const Model& model, std::string_view value) {
+  return absl::StrCat(absl::string_view(value.data(), value.size()), " (default of class ", model.type_name, ")");
+}
+
+double InverseSqrt(double value) { return 1 / std::sqrt(value); }
+
+}  // namespace phasor::server

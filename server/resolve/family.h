@@ -1,0 +1,96 @@
+// What the readers of model families share: the table of class defaults, the model that is being read, and the facts about
+// heads and lengths that every layer carries.
+#ifndef PHASOR_SERVER_RESOLVE_FAMILY_H_
+#define PHASOR_SERVER_RESOLVE_FAMILY_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/encodings/spec.h"
+#include "server/resolve/json_reader.h"
+#include "server/resolve/model_config.h"
+
+namespace phasor::server {
+
+struct Model;
+
+// How a class scales q·k.
+enum class SoftmaxRule : uint8_t {
+  kHeadDim,              // head_dim^−½, or attention_multiplier where the file gives one
+  kQueryPreAttention,    // query_pre_attn_scalar^−½
+  kAttentionMultiplier,  // attention_multiplier, whose class default is 1
+  kOne,                  // 1: q and k are normed
+};
+
+// One model class: its reader and the defaults that live in its code only. 0 or empty: the class has none.
+struct Family {
+  std::string_view model_type;  // lower case, without '_', '-' and a trailing "text"
+  void (*read)(const Model& model, ModelEncoding& out) = nullptr;
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t layers = 0;
+  int64_t head_dim = 0;  // 0: hidden / heads
+  int64_t max_position = 0;
+  double base = 10000;
+  double partial = 1;  // share of head_dim that rotates
+  Pairing pairing = Pairing::kHalfSplit;
+  SoftmaxRule softmax = SoftmaxRule::kHeadDim;
+  double base_since_5 = 0;       // where transformers 5 changed the default
+  int64_t qk_nope_head_dim = 0;  // MLA
+  int64_t qk_rope_head_dim = 0;
+  std::string_view rope_parameters = {};  // JSON of the class's own dict, used when the file has none
+  bool mrope = false;                     // several axes, whether or not the file has sections
+  bool vision_rope = false;               // the image tower rotates in two axes
+};
+
+// Every known class. Names are unique.
+std::span<const Family> RopeFamilies();
+std::span<const Family> OtherFamilies();
+
+// The family of a model_type or of an architecture's name ("GPTNeoXForCausalLM"), or null.
+const Family* FindFamily(std::string_view name);
+const Family* FindFamilyOfArchitecture(std::string_view architecture);
+
+// A configuration while it is being read.
+struct Model {
+  JsonObject file;        // the whole file
+  JsonObject text;        // the part that describes the language model: text_config and its like, or the file itself
+  const Family* family;   // never null
+  std::string type_name;  // for messages: "class llama"
+  Problems* problems;
+
+  // ---- Sizes, by every name that is in use; absent ones come from the class, with a note in `defaults`.
+  int64_t Hidden(std::vector<Note>& defaults) const;     // 0: not said
+  int64_t Heads(std::vector<Note>& defaults) const;      // 0: not said
+  int64_t KvHeads(std::vector<Note>& defaults) const;    // 0: not said
+  int64_t NumLayers(std::vector<Note>& defaults) const;  // fails when needed and not said; ≤ kMaxLayers
+  std::string_view MaxPositionKey() const;               // empty: the file does not say
+  int64_t MaxPosition() const;                           // 0: not said; the class's default counts
+  // Fails when neither the file nor the class says. `override_key` (may be empty) goes first when it is there.
+  int64_t HeadDim(std::vector<Note>& defaults, std::string_view override_key = {}) const;
+
+  // Whether the file has any key that only rotating models have.
+  bool HasRopeKeys() const;
+};
+
+inline constexpr int64_t kMaxLayers = 10000;
+
+// Heads, lengths and the softmax scale of a layer that is otherwise complete.
+void FillFacts(const Model& model, int64_t head_dim, LayerEncoding& layer);
+
+// A layer of a kind that is recognised but not served.
+LayerEncoding Unserved(const Model& model, std::string layer_type, std::string_view what);
+
+// "10000 (default of class llama)".
+std::string DefaultText(const Model& model, std::string_view value);
+
+// value^−½, correctly rounded to within one unit in the last place.
+double InverseSqrt(double value);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_RESOLVE_FAMILY_H_

@@ -1,0 +1,269 @@
+#include "server/resolve/json_reader.h"
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace phasor::server {
+namespace {
+
+using rapidjson::Value;
+
+constexpr size_t kMaxQuoted = 48;         // characters of the file that a message repeats
+constexpr int kMaxDuplicateWarnings = 8;  // per object
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string_view StringOf(const Value& value) { return {value.GetString(), value.GetStringLength()}; }
+
+std::string Quoted(std::string_view text) {
+  const bool cut = text.size() > kMaxQuoted;
+  return absl::StrCat("\"", absl::CHexEscape(View(text.substr(0, kMaxQuoted))), cut ? "…\"" : "\"");
+}
+
+std::string NumberText(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return absl::StrCat(value);
+}
+
+// What a message says about a value of the wrong type.
+std::string Describe(const Value& value) {
+  if (value.IsString()) return absl::StrCat("the string ", Quoted(StringOf(value)));
+  if (value.IsBool()) return value.GetBool() ? "true" : "false";
+  if (value.IsNumber()) return NumberText(value.GetDouble());
+  if (value.IsArray()) return absl::StrCat("a list of ", value.Size());
+  if (value.IsObject()) return "an object";
+  return "null";
+}
+
+// Passes events on to the document and stops at the depth limit.
+class DepthLimited {
+ public:
+  explicit DepthLimited(rapidjson::Document& out) : out_(out) {}
+
+  bool Null() { return out_.Null(); }
+  bool Bool(bool value) { return out_.Bool(value); }
+  bool Int(int value) { return out_.Int(value); }
+  bool Uint(unsigned value) { return out_.Uint(value); }
+  bool Int64(int64_t value) { return out_.Int64(value); }
+  bool Uint64(uint64_t value) { return out_.Uint64(value); }
+  bool Double(double value) { return out_.Double(value); }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool copy) { return out_.RawNumber(text, size, copy); }
+  bool String(const char* text, rapidjson::SizeType size, bool copy) { return out_.String(text, size, copy); }
+  bool Key(const char* text, rapidjson::SizeType size, bool copy) { return out_.Key(text, size, copy); }
+  bool StartObject() { return Enter() && out_.StartObject(); }
+  bool EndObject(rapidjson::SizeType count) { return --depth_, out_.EndObject(count); }
+  bool StartArray() { return Enter() && out_.StartArray(); }
+  bool EndArray(rapidjson::SizeType count) { return --depth_, out_.EndArray(count); }
+
+ private:
+  bool Enter() { return ++depth_ <= kMaxConfigDepth; }
+
+  rapidjson::Document& out_;
+  int depth_ = 0;
+};
+
+absl::Status ParseError(std::string_view text, const rapidjson::ParseResult& result) {
+  if (result.Code() == rapidjson::kParseErrorTermination) {
+    return MakeSpecError("", absl::StrCat("nesting deeper than ", kMaxConfigDepth, " at byte ", result.Offset()),
+                         absl::StrCat("at most ", kMaxConfigDepth, " levels"));
+  }
+  const size_t offset = std::min(result.Offset(), text.size());
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  return MakeSpecError("",
+                       absl::StrCat("text that is not JSON: line ", line, ", column ", offset - line_start + 1, ", byte ",
+                                    offset, ": ", rapidjson::GetParseError_En(result.Code())),
+                       "the text of a config.json (bare NaN and Infinity are accepted)");
+}
+
+std::optional<int64_t> WholeNumber(const Value& value) {
+  if (value.IsInt64()) return value.GetInt64();
+  if (!value.IsDouble()) return std::nullopt;
+  const double number = value.GetDouble();
+  if (!(std::fabs(number) < 9.0e15) || number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
+
+void Problems::Fail(std::string_view path, std::string_view given, std::string_view allowed) {
+  if (status_.ok()) status_ = MakeSpecError(path, given, allowed);
+}
+
+void Problems::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+void Problems::Warn(std::string_view path, std::string message) {
+  warnings_.push_back({std::string(path), std::move(message)});
+}
+
+JsonObject::JsonObject(const Value& value, std::string path, Problems* problems)
+    : path_(std::move(path)), problems_(problems), value_(&value) {
+  auto members = std::make_shared<std::unordered_map<std::string_view, const Value*>>();
+  int duplicates = 0;
+  for (const auto& member : value.GetObject()) {
+    const auto [place, fresh] = members->insert_or_assign(StringOf(member.name), &member.value);
+    if (!fresh && ++duplicates <= kMaxDuplicateWarnings) {
+      problems->Warn(PathOf(place->first.substr(0, kMaxQuoted)), "given more than once: the last one counts");
+    }
+  }
+  members_ = std::move(members);
+}
+
+const Value* JsonObject::Find(std::string_view key) const {
+  const auto found = members_->find(key);
+  return found == members_->end() || found->second->IsNull() ? nullptr : found->second;
+}
+
+bool JsonObject::Has(std::string_view key) const { return Find(key) != nullptr; }
+
+bool JsonObject::IsNull(std::string_view key) const { return members_->contains(key) && !Has(key); }
+
+std::vector<std::string> JsonObject::Keys() const {
+  std::vector<std::string> keys;
+  for (const auto& member : value_->GetObject()) keys.emplace_back(StringOf(member.name));
+  return keys;
+}
+
+std::string JsonObject::PathOf(std::string_view key) const {
+  return path_.empty() ? std::string(key) : absl::StrCat(path_, ".", View(key));
+}
+
+std::string_view JsonObject::FirstOf(std::initializer_list<std::string_view> keys) const {
+  for (const std::string_view key : keys) {
+    if (Has(key)) return key;
+  }
+  return {};
+}
+
+void JsonObject::WrongType(const std::string& path, const Value& value, std::string_view allowed) const {
+  problems_->Fail(path, Describe(value), allowed);
+}
+
+std::optional<double> JsonObject::Number(std::string_view key) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  if (value->IsNumber() && std::isfinite(value->GetDouble())) return value->GetDouble();
+  WrongType(PathOf(key), *value, "a finite number");
+  return std::nullopt;
+}
+
+std::optional<int64_t> JsonObject::Integer(std::string_view key, int64_t low, int64_t high) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  const std::optional<int64_t> number = WholeNumber(*value);
+  if (number && *number >= low && *number <= high) return number;
+  WrongType(PathOf(key), *value, absl::StrCat("a whole number, ", low, " … ", high));
+  return std::nullopt;
+}
+
+std::optional<bool> JsonObject::Bool(std::string_view key) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  if (value->IsBool()) return value->GetBool();
+  WrongType(PathOf(key), *value, "true or false");
+  return std::nullopt;
+}
+
+std::optional<std::string> JsonObject::String(std::string_view key) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  if (value->IsString()) return std::string(StringOf(*value));
+  WrongType(PathOf(key), *value, "a string");
+  return std::nullopt;
+}
+
+std::optional<JsonObject> JsonObject::Object(std::string_view key) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  if (value->IsObject()) return JsonObject(*value, PathOf(key), problems_);
+  WrongType(PathOf(key), *value, "an object or null");
+  return std::nullopt;
+}
+
+template <typename T, typename Read>
+std::optional<std::vector<T>> JsonObject::List(std::string_view key, std::string_view allowed, Read read) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  if (!value->IsArray()) {
+    WrongType(PathOf(key), *value, absl::StrCat("a list: each entry ", View(allowed)));
+    return std::nullopt;
+  }
+  std::vector<T> list;
+  list.reserve(value->Size());
+  for (const Value& entry : value->GetArray()) {
+    std::optional<T> item = read(entry);
+    if (!item) {
+      WrongType(absl::StrCat(PathOf(key), "[", list.size(), "]"), entry, allowed);
+      return std::nullopt;
+    }
+    list.push_back(*std::move(item));
+  }
+  return list;
+}
+
+std::optional<std::vector<double>> JsonObject::Numbers(std::string_view key) const {
+  return List<double>(key, "a finite number", [](const Value& entry) -> std::optional<double> {
+    if (!entry.IsNumber() || !std::isfinite(entry.GetDouble())) return std::nullopt;
+    return entry.GetDouble();
+  });
+}
+
+std::optional<std::vector<int64_t>> JsonObject::Integers(std::string_view key, int64_t low, int64_t high) const {
+  return List<int64_t>(key, absl::StrCat("a whole number, ", low, " … ", high),
+                       [&](const Value& entry) -> std::optional<int64_t> {
+                         const std::optional<int64_t> number = WholeNumber(entry);
+                         if (!number || *number < low || *number > high) return std::nullopt;
+                         return number;
+                       });
+}
+
+std::optional<std::vector<std::string>> JsonObject::Strings(std::string_view key) const {
+  return List<std::string>(key, "a string", [](const Value& entry) -> std::optional<std::string> {
+    if (!entry.IsString()) return std::nullopt;
+    return std::string(StringOf(entry));
+  });
+}
+
+bool JsonObject::IsObject(std::string_view key) const { return Has(key) && Find(key)->IsObject(); }
+bool JsonObject::IsNumber(std::string_view key) const { return Has(key) && Find(key)->IsNumber(); }
+bool JsonObject::IsList(std::string_view key) const { return Has(key) && Find(key)->IsArray(); }
+
+absl::Status ParseConfig(std::string_view text, rapidjson::Document& document) {
+  if (text.size() > kMaxConfigBytes) {
+    return MakeSpecError("", absl::StrCat(text.size(), " bytes"), absl::StrCat("at most ", kMaxConfigBytes, " bytes"));
+  }
+  std::string_view body = text;
+  if (body.substr(0, 3) == "\xEF\xBB\xBF") body.remove_prefix(3);
+  // RapidJSON takes a zero byte for the end of the text.
+  if (const size_t zero = body.find('\0'); zero != std::string_view::npos) {
+    return ParseError(body, rapidjson::ParseResult(rapidjson::kParseErrorValueInvalid, zero));
+  }
+  constexpr unsigned kFlags =
+      rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
+  rapidjson::Reader reader;
+  rapidjson::ParseResult result;
+  const auto parse = [&](rapidjson::Document& out) {
+    rapidjson::MemoryStream bytes(body.data(), body.size());
+    rapidjson::EncodedInputStream<rapidjson::UTF8<>, rapidjson::MemoryStream> stream(bytes);
+    DepthLimited handler(out);
+    result = reader.Parse<kFlags>(stream, handler);
+    return !result.IsError();
+  };
+  document.Populate(parse);
+  if (result.IsError()) return ParseError(body, result);
+  if (!document.IsObject()) return MakeSpecError("", Describe(document), "a JSON object");
+  return absl::OkStatus();
+}
+
+}  // namespace phasor::server

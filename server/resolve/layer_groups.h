@@ -1,0 +1,54 @@
+// Which layers share a schedule: from layer_types, from a pattern that lives in class code, or none; and the loop that reads
+// one LayerEncoding for each group.
+#ifndef PHASOR_SERVER_RESOLVE_LAYER_GROUPS_H_
+#define PHASOR_SERVER_RESOLVE_LAYER_GROUPS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/resolve/rope_parameters.h"
+
+namespace phasor::server {
+
+struct LayerGroup {
+  std::string name;             // empty: the model has a single schedule
+  std::vector<int64_t> layers;  // empty: all, or not said
+  std::vector<Note> defaults;   // where class code made the group
+};
+
+// What a family knows about one group before its dict is read; the fields are those of RopeRequest.
+struct GroupRule {
+  bool rotates = true;
+  RopeRequest request;
+  std::string query_scale;  // of the group's layers, whether they rotate or not
+};
+using RuleOf = std::function<GroupRule(std::string_view group)>;
+
+// Groups by the list of names, in order of first appearance.
+std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names);
+
+// Groups from the file's layer_types; empty when it has none. Layers that carry no attention are left out, and when just
+// one type remains beside them, that is the model's single schedule, without a name.
+std::vector<LayerGroup> GroupsFromFile(const Model& model);
+
+// As GroupsFromFile, else by `pattern`, the name of layer i of n.
+std::vector<LayerGroup> GroupsOr(const Model& model, const std::function<std::string(int64_t i, int64_t n)>& pattern);
+
+// layer i is full_attention when (i + 1) % period == 0 (period 0: always), else sliding_attention.
+std::function<std::string(int64_t, int64_t)> EveryNthFull(int64_t period);
+
+// Notes in every group that the class's pattern, not the file, decided which layers it has.
+void NotePattern(const Model& model, std::string_view key, std::vector<LayerGroup>& groups);
+
+// The request that the family's defaults make for a group, before any rule of its own.
+GroupRule DefaultRule(const Model& model);
+
+// Reads every group. An empty list stands for one group without a name, or for the entries of a nested dict.
+void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf& rule, ModelEncoding& out);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_RESOLVE_LAYER_GROUPS_H_

@@ -1,0 +1,60 @@
+// The readers that the family tables point at, by file.
+#ifndef PHASOR_SERVER_RESOLVE_READERS_H_
+#define PHASOR_SERVER_RESOLVE_READERS_H_
+
+#include "server/resolve/family.h"
+
+namespace phasor::server {
+
+// families_rope.cc: one rotary schedule, or one for each layer type by the file's own dicts.
+void ReadRope(const Model& model, ModelEncoding& out);
+void ReadGptJ(const Model& model, ModelEncoding& out);     // rotary_dim, whose class default is 64
+void ReadNeoX(const Model& model, ModelEncoding& out);     // rotary_emb_base; rope_theta is not looked at
+void ReadChatGlm(const Model& model, ModelEncoding& out);  // rope_ratio
+void ReadQwen1(const Model& model, ModelEncoding& out);    // use_dynamic_ntk, use_logn_attn
+void ReadNomic(const Model& model, ModelEncoding& out);    // rotary_emb_*
+void ReadDbrx(const Model& model, ModelEncoding& out);     // attn_config
+void ReadMla(const Model& model, ModelEncoding& out);      // a rotary slice beside a wider head
+
+// families_layers.cc: layer types that differ by class code.
+void ReadGemma3(const Model& model, ModelEncoding& out);   // 5:1, second base for local layers
+void ReadGemma3n(const Model& model, ModelEncoding& out);  // 4:1
+void ReadGemma4(const Model& model, ModelEncoding& out);   // global_head_dim
+void ReadModernBert(const Model& model, ModelEncoding& out);
+void ReadOlmo3(const Model& model, ModelEncoding& out);     // scaling reaches the global layers only
+void ReadCohere2(const Model& model, ModelEncoding& out);   // global layers do not rotate
+void ReadExaone4(const Model& model, ModelEncoding& out);   // the same, when there is a sliding window
+void ReadNopeList(const Model& model, ModelEncoding& out);  // SmolLM3: no_rope_layers
+void ReadLlama4(const Model& model, ModelEncoding& out);    // the same, with query scaling
+void ReadDeepseekV4(const Model& model, ModelEncoding& out);
+void ReadSecondBase(const Model& model, ModelEncoding& out);  // rope_local_base_freq, swa_rope_theta of other classes
+
+// families_bias.cc: ALiBi, and classes that are ALiBi or RoPE by a flag.
+void ReadAlibi(const Model& model, ModelEncoding& out);
+void ReadFalcon(const Model& model, ModelEncoding& out);
+void ReadBaichuan(const Model& model, ModelEncoding& out);
+void ReadMpt(const Model& model, ModelEncoding& out);
+void ReadBert(const Model& model, ModelEncoding& out);  // position_embedding_type
+void ReadT5(const Model& model, ModelEncoding& out);
+void ReadDeberta(const Model& model, ModelEncoding& out);
+void ReadSwin(const Model& model, ModelEncoding& out);
+void ReadBeit(const Model& model, ModelEncoding& out);
+
+// families_absolute.cc: sinusoids and learned tables.
+void ReadFairseqSinusoid(const Model& model, ModelEncoding& out);
+void ReadMarian(const Model& model, ModelEncoding& out);
+void ReadWhisper(const Model& model, ModelEncoding& out);
+void ReadXlm(const Model& model, ModelEncoding& out);
+void ReadDistilBert(const Model& model, ModelEncoding& out);
+void ReadLearned(const Model& model, ModelEncoding& out);
+void ReadRelativeSinusoid(const Model& model, ModelEncoding& out);
+void ReadDinoV3(const Model& model, ModelEncoding& out);
+void ReadNone(const Model& model, ModelEncoding& out);
+void ReadGraniteHybrid(const Model& model, ModelEncoding& out);
+
+// families_unknown.cc: no table entry; what the keys say, else LLaMA's reading, with a warning.
+void ReadUnknown(const Model& model, ModelEncoding& out);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_RESOLVE_READERS_H_

@@ -1,0 +1,227 @@
+#include "server/resolve/rope_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+#include "server/resolve/rope_schedules.h"
+
+namespace phasor::server {
+namespace {
+
+// A value and the key that it came from.
+struct Found {
+  double value = 0;
+  std::string path;
+};
+
+std::optional<Found> TopLevelTheta(const Model& model, const RopeRequest& request) {
+  const JsonObject& text = model.text;
+  std::string_view key = request.theta_key;
+  if (key.empty()) key = text.FirstOf({"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"});
+  if (key.empty() || !text.Has(key)) return std::nullopt;
+  return Found{text.Number(key).value_or(1), text.PathOf(key)};
+}
+
+// The base: the dict's, the top level's, the class's; a dict wins over the top level, as in transformers 5.
+void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) {
+  LayerEncoding& layer = draft.layer;
+  const auto top = TopLevelTheta(model, request);
+  std::optional<Found> found = top;
+  if (request.dict && request.dict_theta && request.dict->Has("rope_theta")) {
+    found = Found{request.dict->Number("rope_theta").value_or(1), request.dict->PathOf("rope_theta")};
+    if (top && top->value != found->value) {
+      layer.warnings.push_back(
+          {found->path, absl::StrCat("base ", FormatNumber(found->value), " counts, not ", FormatNumber(top->value), " of ",
+                                     top->path, " (transformers before 5 takes the latter)")});
+    } else if (!top && request.theta_key.empty() && found->value != request.default_base) {
+      layer.warnings.push_back({found->path, absl::StrCat("readers that look for a top-level rope_theta only take base ",
+                                                          FormatNumber(request.default_base))});
+    }
+  }
+  if (!found) {
+    const std::string_view key = request.theta_key.empty() ? "rope_theta" : request.theta_key;
+    const std::string text = DefaultText(model, FormatNumber(request.default_base));
+    layer.defaults.push_back({model.text.PathOf(key), text});
+    const double newer = model.family->base_since_5;
+    layer.warnings.push_back({model.text.PathOf(key),
+                              absl::StrCat("not given: base ", text,
+                                           newer == 0 ? "" : absl::StrCat("; transformers 5 takes ", FormatNumber(newer)))});
+    found = Found{request.default_base, model.text.PathOf(key)};
+  }
+  draft.key_of["base"] = found->path;
+  draft.spec.base = found->value * request.base_multiplier;
+}
+
+std::optional<Found> PartialFactor(const Model& model, const RopeRequest& request) {
+  if (request.dict && request.dict->Has("partial_rotary_factor")) {
+    return Found{request.dict->Number("partial_rotary_factor").value_or(1), request.dict->PathOf("partial_rotary_factor")};
+  }
+  const std::string_view key =
+      model.text.FirstOf({"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"});
+  if (key.empty()) return std::nullopt;
+  return Found{model.text.Number(key).value_or(1), model.text.PathOf(key)};
+}
+
+// int(head_dim · factor) in IEEE double, as the libraries take it.
+int64_t RotaryWidth(const Model& model, const Found& factor, int64_t head_dim) {
+  if (!(factor.value > 0 && factor.value <= 1)) {
+    model.problems->Fail(factor.path, FormatNumber(factor.value), "a finite number, more than 0, at most 1");
+    return head_dim;
+  }
+  return static_cast<int64_t>(static_cast<double>(head_dim) * factor.value);
+}
+
+void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& draft) {
+  LayerEncoding& layer = draft.layer;
+  RopeSpec& spec = draft.spec;
+  const auto factor = PartialFactor(model, request);
+  if (request.rotary_dim != 0) {
+    // The slice that rotates is named by its own key; a factor, where a file has one too, describes the same slice.
+    spec.rotary_dim = request.rotary_dim;
+    draft.key_of["rotary_dim"] = model.text.PathOf("qk_rope_head_dim");
+    return;
+  }
+  const bool whole_head = std::holds_alternative<ProportionalSchedule>(spec.schedule);
+  if (whole_head) {
+    spec.rotary_dim = request.head_dim;
+    return;
+  }
+  if (const auto width = model.text.Integer("rotary_dim", 1, kMaxHeadDim)) {
+    spec.rotary_dim = *width;
+    draft.key_of["rotary_dim"] = model.text.PathOf("rotary_dim");
+    if (factor && RotaryWidth(model, *factor, request.head_dim) != *width) {
+      layer.warnings.push_back(
+          {model.text.PathOf("rotary_dim"), absl::StrCat("rotary_dim ", *width, " counts, not ", factor->path)});
+    }
+    return;
+  }
+  if (factor) {
+    spec.rotary_dim = RotaryWidth(model, *factor, request.head_dim);
+    draft.key_of["rotary_dim"] = factor->path;
+    if (factor->value != 1 && request.default_partial == 1 && model.family->model_type == "llama") {
+      layer.warnings.push_back(
+          {factor->path, absl::StrCat(*spec.rotary_dim / 2, " pairs rotate; transformers 5 rotates all ",
+                                      request.head_dim / 2, " in class ", model.type_name)});
+    }
+    return;
+  }
+  const Found class_default{request.default_partial, model.text.PathOf("partial_rotary_factor")};
+  spec.rotary_dim = RotaryWidth(model, class_default, request.head_dim);
+  draft.key_of["rotary_dim"] = class_default.path;
+  if (request.default_partial != 1) {
+    layer.defaults.push_back({class_default.path, DefaultText(model, FormatNumber(request.default_partial))});
+  }
+}
+
+// Turns the field of a SpecError ("rope.yarn.factor", "rope.longrope.short_factor[3]") into the configuration's key.
+absl::Status InConfigurationTerms(const Model& model, const RopeDraft& draft, const absl::Status& status) {
+  const auto error = SpecErrorOf(status);
+  if (!error) return status;
+  std::string leaf = error->field.substr(error->field.rfind('.') + 1);  // npos + 1 is 0: the whole field
+  const size_t bracket = leaf.find('[');
+  const std::string index = bracket == std::string::npos ? "" : leaf.substr(bracket);
+  if (bracket != std::string::npos) leaf.resize(bracket);
+  const auto known = draft.key_of.find(leaf);
+  const std::string path = known == draft.key_of.end() ? model.text.PathOf(leaf) : known->second;
+  return MakeSpecError(absl::StrCat(path, index), error->given, error->allowed);
+}
+
+// q · (1 + β·ln(1 + floor(m/M₀))) of the Ministral-3 generation.
+void ReadQueryScale(const RopeRequest& request, LayerEncoding& layer) {
+  if (!request.dict || !request.dict->Has("llama_4_scaling_beta")) return;
+  const double beta = request.dict->Number("llama_4_scaling_beta").value_or(0);
+  const int64_t original = request.dict->Integer("original_max_position_embeddings", 1, kMaxLength).value_or(0);
+  if (beta == 0 || original == 0) return;
+  layer.query_scale = absl::StrCat("1 + ", FormatNumber(beta), "*ln(1 + floor(position/", original, "))");
+}
+
+void Finish(const Model& model, const RopeRequest& request, RopeDraft& draft) {
+  LayerEncoding& layer = draft.layer;
+  auto canonical = Canonicalize(draft.spec);
+  if (!canonical.ok()) {
+    model.problems->Fail(InConfigurationTerms(model, draft, canonical.status()));
+    return;
+  }
+  layer.kind = PositionKind::kRope;
+  layer.spec = *std::move(canonical);
+  if (!request.deepseek_softmax) return;
+  layer.softmax_scale = InverseSqrt(static_cast<double>(request.head_dim));
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  const auto* yarn = std::get_if<YarnSchedule>(&spec.schedule);
+  if (!yarn || !yarn->mscale_all_dim) return;
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) {
+    model.problems->Fail(InConfigurationTerms(model, draft, resolved.status()));
+    return;
+  }
+  layer.softmax_scale = *layer.softmax_scale * resolved->softmax_scale_multiplier.value_or(1);
+}
+
+bool HasObjectMember(const JsonObject& dict) {
+  const auto keys = dict.Keys();
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return dict.IsObject(key); });
+}
+
+}  // namespace
+
+const std::optional<JsonObject>* RopeDicts::Nested(std::string_view layer_type) const {
+  for (const auto& [name, dict] : nested) {
+    if (name == layer_type) return &dict;
+  }
+  return nullptr;
+}
+
+RopeDicts FindRopeDicts(const Model& model) {
+  RopeDicts dicts;
+  const JsonObject& text = model.text;
+  auto old = text.Object("rope_scaling");
+  auto modern = text.Object("rope_parameters");
+  if (old && old->IsEmpty()) old.reset();
+  if (modern && modern->IsEmpty()) modern.reset();
+  if (old && modern) {
+    model.problems->Warn(text.PathOf("rope_parameters"), "not read: rope_scaling is given too and counts");
+  }
+  const auto& dict = old ? old : modern;
+  if (!dict) return dicts;
+  if (!HasObjectMember(*dict)) {
+    dicts.flat = *dict;
+    return dicts;
+  }
+  for (std::string& key : dict->Keys()) {
+    if (dict->IsObject(key)) {
+      if (!dicts.Nested(key)) dicts.nested.emplace_back(key, dict->Object(key));
+    } else if (dict->IsNull(key)) {
+      dicts.nested.emplace_back(key, std::nullopt);
+    }
+  }
+  return dicts;
+}
+
+LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
+  RopeDraft draft;
+  draft.layer.layer_type = request.layer_type;
+  draft.layer.layers = request.layers;
+  draft.spec.head_dim = request.head_dim;
+  draft.spec.pairing = request.pairing.value_or(model.family->pairing);
+  draft.key_of["head_dim"] = model.text.PathOf("head_dim");
+  FillFacts(model, request.head_dim, draft.layer);
+  const std::string rope_type = request.scaled ? RopeTypeOf(model, request.dict, draft) : "default";
+  if (request.schedule) draft.spec.schedule = *request.schedule;
+  if (request.scaled) ReadSchedule(model, request, rope_type, draft);
+  if ((request.dict && request.dict->Has("mrope_section")) || model.family->mrope) draft.layer.unserved = "mrope";
+  if (request.dict && request.dict->Has("xdrope_section")) draft.layer.unserved = "xdrope";
+  if (!draft.layer.unserved.empty()) {
+    draft.layer.kind = PositionKind::kUnserved;
+    return std::move(draft.layer);
+  }
+  ReadBase(model, request, draft);
+  ReadRotaryDim(model, request, draft);
+  ReadQueryScale(request, draft.layer);
+  if (model.problems->ok()) Finish(model, request, draft);
+  return std::move(draft.layer);
+}
+
+}  // namespace phasor::server

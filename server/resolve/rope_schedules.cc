@@ -1,0 +1,286 @@
+#include "server/resolve/rope_schedules.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+
+namespace phasor::server {
+namespace {
+
+// What a schedule's reader sees. `dict` is not null.
+struct Source {
+  const Model& model;
+  const RopeRequest& request;
+  const JsonObject& dict;
+  RopeDraft& draft;
+
+  void Warn(std::string_view key, std::string message) const {
+    draft.layer.warnings.push_back({dict.PathOf(key), std::move(message)});
+  }
+  void Default(std::string_view key, std::string message) const {
+    draft.layer.defaults.push_back({dict.PathOf(key), std::move(message)});
+  }
+  // A number that the schedule cannot do without.
+  double Needed(std::string_view key) const {
+    if (!dict.Has(key)) {
+      model.problems->Fail(dict.PathOf(key), dict.IsNull(key) ? "null" : "nothing", "a finite number > 0");
+      return 1;
+    }
+    return dict.Number(key).value_or(1);
+  }
+};
+
+// The trained length: in the dict, at the top level (Phi-3), by gpt-oss's own name, or the model's maximum. A top-level one
+// goes first, as in the libraries.
+int64_t OriginalLength(const Source& source, int64_t class_default = 0) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  const auto read = [&](const JsonObject& object, std::string_view key) {
+    source.draft.key_of["original_max_position"] = object.PathOf(key);
+    return object.Integer(key, 1, kMaxLength).value_or(1);
+  };
+  const JsonObject& text = source.model.text;
+  if (text.Has(kKey)) {
+    const int64_t top = read(text, kKey);
+    if (source.dict.Has(kKey) && source.dict.Integer(kKey, 1, kMaxLength).value_or(top) != top) {
+      source.Warn(kKey, absl::StrCat("differs from the top-level value ", top, ", which counts"));
+    }
+    return top;
+  }
+  if (source.dict.Has(kKey)) return read(source.dict, kKey);
+  if (text.Has("initial_context_length")) return read(text, "initial_context_length");
+  if (class_default != 0) {
+    source.Default(kKey, DefaultText(source.model, absl::StrCat(class_default)));
+    return class_default;
+  }
+  const int64_t longest = source.model.MaxPosition();
+  if (longest == 0) {
+    source.model.problems->Fail(source.dict.PathOf(kKey), "nothing", "a whole number, or max_position_embeddings");
+    return 1;
+  }
+  source.Default(kKey, absl::StrCat(longest, " (max_position_embeddings)"));
+  return longest;
+}
+
+void WarnRatio(const Source& source, double factor, int64_t original) {
+  const int64_t longest = source.model.MaxPosition();
+  if (longest == 0) return;
+  const double ratio = static_cast<double>(longest) / static_cast<double>(original);
+  if (std::fabs(ratio - factor) <= 1e-9 * factor) return;
+  source.Warn("factor", absl::StrCat("the given factor ", FormatNumber(factor),
+                                     " counts; some readers take max_position_embeddings / "
+                                     "original_max_position_embeddings = ",
+                                     FormatNumber(ratio)));
+}
+
+void ReadAttentionFactor(const Source& source) {
+  RopeSpec& spec = source.draft.spec;
+  source.draft.key_of["attention_factor"] = source.dict.PathOf("attention_factor");
+  if (const auto given = source.dict.Number("attention_factor")) spec.attention_factor = given;
+}
+
+void ReadLinear(const Source& source) { source.draft.spec.schedule = LinearSchedule{source.Needed("factor")}; }
+
+void ReadDynamic(const Source& source) {
+  if (source.dict.Number("alpha").value_or(0) != 0) {
+    // Hunyuan's files say dynamic and mean a fixed change of the base.
+    source.Warn("alpha", "type dynamic with alpha: a fixed base·alpha^(d/(d−2)) that does not depend on the length");
+    source.draft.key_of["factor"] = source.dict.PathOf("alpha");
+    source.draft.spec.schedule = NtkAwareSchedule{*source.dict.Number("alpha")};
+    return;
+  }
+  DynamicNtkSchedule schedule{.factor = source.Needed("factor"), .max_position = source.model.MaxPosition()};
+  source.draft.key_of["max_position"] = source.model.text.PathOf("max_position_embeddings");
+  if (schedule.max_position == 0) {
+    source.model.problems->Fail(source.model.text.PathOf("max_position_embeddings"), "nothing",
+                                "a whole number: dynamic scaling starts there");
+  }
+  if (source.dict.Has("original_max_position_embeddings")) {
+    source.Warn("original_max_position_embeddings", "not read: dynamic scaling starts at max_position_embeddings");
+  }
+  source.draft.spec.schedule = schedule;
+}
+
+// The DeepSeek pair. Classes outside that family put its ratio on cos and sin and leave the softmax scale alone, which a
+// pair of equal values says best as attention_factor 1.
+void ReadMscales(const Source& source, YarnSchedule& yarn) {
+  yarn.mscale = source.dict.Number("mscale");
+  yarn.mscale_all_dim = source.dict.Number("mscale_all_dim");
+  const bool both = yarn.mscale.value_or(0) != 0 && yarn.mscale_all_dim.value_or(0) != 0;
+  if (source.request.deepseek_softmax) return;
+  if (!both) {
+    yarn.mscale.reset();
+    yarn.mscale_all_dim.reset();
+    return;
+  }
+  if (*yarn.mscale == *yarn.mscale_all_dim) {
+    if (!source.draft.spec.attention_factor) source.draft.spec.attention_factor = 1;
+    source.Default("attention_factor", "1 (mscale and mscale_all_dim are equal)");
+    yarn.mscale.reset();
+    yarn.mscale_all_dim.reset();
+    return;
+  }
+  source.Warn("mscale_all_dim", absl::StrCat("class ", source.model.type_name,
+                                             " takes the ratio on cos and sin only: leave the softmax multiplier out"));
+}
+
+void ReadYarn(const Source& source) {
+  YarnSchedule yarn;
+  yarn.original_max_position = OriginalLength(source);
+  if (source.dict.IsNull("factor") || !source.dict.Has("factor")) {
+    const int64_t longest = source.model.MaxPosition();
+    if (longest == 0) source.Needed("factor");
+    yarn.factor = static_cast<double>(longest) / static_cast<double>(yarn.original_max_position);
+    source.Default("factor",
+                   absl::StrCat(FormatNumber(yarn.factor), " (max_position_embeddings / original_max_position_embeddings)"));
+    source.Warn("factor", "not given: the ratio of the lengths is taken; transformers before 5 fails here");
+  } else {
+    yarn.factor = source.Needed("factor");
+    WarnRatio(source, yarn.factor, yarn.original_max_position);
+  }
+  yarn.beta_fast = source.dict.Number("beta_fast");
+  yarn.beta_slow = source.dict.Number("beta_slow");
+  yarn.truncate = source.dict.Bool("truncate");
+  if (source.request.nested && yarn.truncate.has_value() && !*yarn.truncate) {
+    source.Warn("truncate", "read where it stands; transformers 5.24 loses it in a nested dict and rounds the ramp");
+  }
+  ReadAttentionFactor(source);
+  if (!source.draft.spec.attention_factor) source.draft.spec.attention_factor = source.request.attention_factor;
+  if (source.dict.Has("attn_factor")) {
+    source.Warn("attn_factor", "not read: transformers ignores it, vLLM multiplies YaRN's own factor by it");
+  }
+  ReadMscales(source, yarn);
+  source.draft.spec.schedule = yarn;
+}
+
+void ReadLlama3(const Source& source) {
+  source.draft.spec.schedule = Llama3Schedule{.factor = source.Needed("factor"),
+                                              .low_freq_factor = source.Needed("low_freq_factor"),
+                                              .high_freq_factor = source.Needed("high_freq_factor"),
+                                              .original_max_position = OriginalLength(source)};
+}
+
+void ReadLongRope(const Source& source) {
+  LongRopeSchedule schedule;
+  for (const std::string_view key : {"short_factor", "long_factor"}) {
+    if (!source.dict.Has(key)) source.model.problems->Fail(source.dict.PathOf(key), "nothing", "a list of finite numbers");
+  }
+  schedule.short_factor = source.dict.Numbers("short_factor").value_or(std::vector<double>());
+  schedule.long_factor = source.dict.Numbers("long_factor").value_or(std::vector<double>());
+  const bool phi3 =
+      source.model.family->model_type.starts_with("phi3") || source.model.family->model_type == "phi4multimodal";
+  schedule.original_max_position = OriginalLength(source, phi3 ? 4096 : 0);
+  schedule.factor = source.dict.Number("factor");
+  if (const int64_t longest = source.model.MaxPosition(); longest != 0) schedule.max_position = longest;
+  source.draft.key_of["max_position"] = source.model.text.PathOf("max_position_embeddings");
+  if (schedule.factor) WarnRatio(source, *schedule.factor, schedule.original_max_position);
+  schedule.short_mscale = source.dict.Number("short_mscale");
+  schedule.long_mscale = source.dict.Number("long_mscale");
+  if (schedule.short_mscale || schedule.long_mscale) {
+    source.Warn("short_mscale", "the lists switch by length; transformers 5.24 keeps the short list at every length");
+  }
+  ReadAttentionFactor(source);
+  source.draft.spec.schedule = std::move(schedule);
+}
+
+void ReadProportional(const Source& source) {
+  ProportionalSchedule schedule{.partial_rotary_factor = source.request.default_partial,
+                                .factor = source.dict.Number("factor")};
+  const JsonObject& from = source.dict.Has("partial_rotary_factor") ? source.dict : source.model.text;
+  source.draft.key_of["partial_rotary_factor"] = from.PathOf("partial_rotary_factor");
+  if (const auto given = from.Number("partial_rotary_factor")) {
+    schedule.partial_rotary_factor = *given;
+  } else {
+    source.Default("partial_rotary_factor", DefaultText(source.model, FormatNumber(schedule.partial_rotary_factor)));
+  }
+  source.draft.spec.schedule = schedule;
+}
+
+void ReadDefault(const Source& source) {
+  for (const std::string_view key :
+       {"factor", "low_freq_factor", "short_factor", "alpha", "beta_fast", "attention_factor"}) {
+    if (!source.dict.Has(key)) continue;
+    // A factor of 1 changes nothing in any scheme.
+    if (key == "factor" && source.dict.IsNumber(key) && source.dict.Number(key) == 1.0) continue;
+    source.Warn(key, "not read: the rope type is default");
+  }
+}
+
+struct RopeType {
+  std::string_view name;
+  void (*read)(const Source& source);  // null: known, not served
+  std::string_view unserved;
+  std::string_view warning;  // for aliases
+};
+
+constexpr std::string_view kSuWarning = "an old name of longrope, which transformers 5.24 refuses";
+
+constexpr RopeType kRopeTypes[] = {
+    {"default", &ReadDefault, "", ""},
+    {"linear", &ReadLinear, "", ""},
+    {"dynamic", &ReadDynamic, "", ""},
+    {"yarn", &ReadYarn, "", ""},
+    {"deepseek_yarn", &ReadYarn, "", ""},
+    {"llama3", &ReadLlama3, "", ""},
+    {"longrope", &ReadLongRope, "", ""},
+    {"su", &ReadLongRope, "", kSuWarning},
+    {"proportional", &ReadProportional, "", ""},
+    {"mrope", nullptr, "mrope", ""},
+    {"xdrope", nullptr, "xdrope", "four axes with a change of base"},
+    {"axial", nullptr, "vision_rope_2d", "two axes"},
+    {"mllama4", nullptr, "vision_rope_2d", "two axes"},
+    {"ntk", nullptr, "rope_ntk_su", "the fixed or mixed form that scales every pair, pair 0 too: not NTK-aware scaling"},
+};
+
+std::string AllowedTypes() {
+  std::string names;
+  for (const RopeType& type : kRopeTypes) {
+    if (type.read) absl::StrAppend(&names, names.empty() ? "" : ", ", absl::string_view(type.name.data(), type.name.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string RopeTypeOf(const Model& model, const JsonObject* dict, RopeDraft& draft) {
+  if (!dict) return "default";
+  const auto modern = dict->String("rope_type");
+  const auto old = dict->String("type");
+  if (modern && old && *modern != *old && *old != "mrope") {
+    draft.layer.warnings.push_back({dict->PathOf("rope_type"), "rope_type counts, not type, which differs"});
+  }
+  if (!modern && !old && (dict->Has("factor") || dict->Has("short_factor"))) {
+    draft.layer.warnings.push_back({dict->PathOf("rope_type"), "not given: read as default"});
+  }
+  return modern ? *modern : old.value_or("default");
+}
+
+void ReadSchedule(const Model& model, const RopeRequest& request, std::string_view rope_type, RopeDraft& draft) {
+  if (!request.dict) return;
+  const Source source{model, request, *request.dict, draft};
+  for (const RopeType& type : kRopeTypes) {
+    if (type.name != rope_type) continue;
+    const std::string_view key = request.dict->FirstOf({"rope_type", "type"});
+    if (!type.warning.empty()) source.Warn(key, std::string(type.warning));
+    if (type.read) {
+      for (const std::string_view leaf :
+           {"factor", "beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim", "low_freq_factor",
+            "high_freq_factor", "short_factor", "long_factor", "short_mscale", "long_mscale"}) {
+        draft.key_of.emplace(leaf, request.dict->PathOf(leaf));
+      }
+      type.read(source);
+    } else {
+      draft.layer.unserved = type.unserved;
+    }
+    return;
+  }
+  model.problems->Fail(
+      request.dict->PathOf(request.dict->FirstOf({"rope_type", "type"})),
+      absl::StrCat("\"", absl::CHexEscape({rope_type.data(), std::min<size_t>(rope_type.size(), 48)}), "\""),
+      AllowedTypes());
+}
+
+}  // namespace phasor::server

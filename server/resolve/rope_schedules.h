@@ -1,0 +1,29 @@
+// From a rope dict to a schedule: one function per rope type, and the table of the names in use.
+#ifndef PHASOR_SERVER_RESOLVE_ROPE_SCHEDULES_H_
+#define PHASOR_SERVER_RESOLVE_ROPE_SCHEDULES_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "server/resolve/rope_parameters.h"
+
+namespace phasor::server {
+
+// A spec on its way: what was read, and which configuration key each of its fields came from, so that an error of
+// Canonicalize can name the key.
+struct RopeDraft {
+  RopeSpec spec;
+  LayerEncoding layer;
+  std::map<std::string, std::string, std::less<>> key_of;  // last component of the spec's field → configuration path
+};
+
+// The rope type that the dict names, "default" without one. `type` and `rope_type` are one key; the second wins.
+std::string RopeTypeOf(const Model& model, const JsonObject* dict, RopeDraft& draft);
+
+// Sets draft.spec.schedule (and attention_factor). A type that is known but not served sets draft.layer.unserved.
+void ReadSchedule(const Model& model, const RopeRequest& request, std::string_view rope_type, RopeDraft& draft);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_RESOLVE_ROPE_SCHEDULES_H_

@@ -1,0 +1,115 @@
+// What is refused, and with which key's path; what is tolerated because it does not matter.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/resolve/resolve_testing.h"
+
+namespace phasor::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Message(std::string_view json) { return std::string(ReadModelConfig(json).status().message()); }
+
+TEST(Errors, WrongTypesNameTheKeyAndWhatWasGiven) {
+  EXPECT_EQ(ErrorField(Llama(R"("rope_theta":"10000")")), "rope_theta");
+  EXPECT_THAT(Message(Llama(R"("rope_theta":"10000")")), HasSubstr("the string \"10000\""));
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":"linear")")), "rope_scaling");
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear","factor":"2"})")), "rope_scaling.factor");
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":3})")), "rope_scaling.type");
+  EXPECT_EQ(ErrorField(R"({"model_type":"llama","num_attention_heads":true,"hidden_size":64})"), "num_attention_heads");
+  EXPECT_EQ(ErrorField(R"({"model_type":"llama","num_attention_heads":2.5,"hidden_size":64})"), "num_attention_heads");
+  EXPECT_EQ(ErrorField(R"({"model_type":"llama","head_dim":-1})"), "head_dim");
+  EXPECT_EQ(ErrorField(R"({"model_type":"llama","layer_types":["a",1]})"), "layer_types[1]");
+  EXPECT_EQ(ErrorField(R"({"model_type":7})"), "model_type");
+  EXPECT_EQ(ErrorField(R"({"text_config":{"model_type":"llama","rope_theta":[]}})"), "text_config.rope_theta");
+  EXPECT_EQ(ErrorField(R"({"model_type":"gemma3_text","rope_parameters":{"full_attention":{"rope_theta":""}},
+                           "layer_types":["full_attention"]})"),
+            "rope_parameters.full_attention.rope_theta");
+}
+
+TEST(Errors, NonFiniteInKeysThatMatter) {
+  for (const char* value : {"NaN", "Infinity", "-Infinity", "0", "-1"}) {
+    EXPECT_EQ(ErrorField(Llama(std::string(R"("rope_theta":)") + value)), "rope_theta") << value;
+    EXPECT_EQ(ErrorField(Llama(std::string(R"("rope_scaling":{"type":"linear","factor":)") + value + "}")),
+              "rope_scaling.factor")
+        << value;
+  }
+  EXPECT_EQ(ErrorField(Llama(R"("num_key_value_heads":NaN)")), "num_key_value_heads");
+}
+
+TEST(Errors, NonFiniteElsewhereIsTolerated) {
+  EXPECT_EQ(ErrorField(Llama(R"("rope_theta":1e4,"time_step_limit":[0.0,Infinity],"bias":NaN,"low":-Infinity)")), "OK");
+}
+
+TEST(Errors, UnknownRopeTypeListsTheKnownOnes) {
+  const std::string config = Llama(R"("rope_scaling":{"rope_type":"warp","factor":2})");
+  EXPECT_EQ(ErrorField(config), "rope_scaling.rope_type");
+  EXPECT_THAT(Message(config), HasSubstr("default, linear, dynamic, yarn"));
+}
+
+TEST(Errors, CanonicalisationSpeaksInConfigurationKeys) {
+  EXPECT_EQ(ErrorField(R"({"model_type":"phi3","hidden_size":64,"num_attention_heads":8,"max_position_embeddings":8192,
+                           "rope_scaling":{"type":"longrope","short_factor":[1,1],"long_factor":[1,1,1,1]}})"),
+            "rope_scaling.short_factor");
+  EXPECT_EQ(ErrorField(Llama(R"("head_dim":10,"partial_rotary_factor":0.5)")), "partial_rotary_factor");
+  EXPECT_EQ(ErrorField(Llama(R"("partial_rotary_factor":1.5)")), "partial_rotary_factor");
+  EXPECT_EQ(ErrorField(Llama(R"("rotary_dim":512)")), "rotary_dim");
+  EXPECT_EQ(ErrorField(Llama(R"("rope_theta":0.5,"rope_scaling":{"type":"yarn","factor":2})")), "rope_theta");
+  EXPECT_EQ(ErrorField(R"({"model_type":"mpt","attn_config":{"alibi_bias_max":-8}})"), "attn_config.alibi_bias_max");
+}
+
+TEST(Errors, NeededKeys) {
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear"})")), "rope_scaling.factor");
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear","factor":null})")), "rope_scaling.factor");
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"rope_type":"llama3","factor":8,"high_freq_factor":4})")),
+            "rope_scaling.low_freq_factor");
+  EXPECT_EQ(ErrorField(R"({"model_type":"unheard_of","rope_theta":1})"), "head_dim");
+  EXPECT_EQ(ErrorField("{}"), "head_dim");
+}
+
+TEST(Errors, SizesAreBounded) {
+  EXPECT_EQ(ErrorField(R"({"model_type":"gemma3_text","num_hidden_layers":1000000000})"), "num_hidden_layers");
+  EXPECT_EQ(ErrorField(R"({"model_type":"llama","head_dim":1000000000000})"), "head_dim");
+  EXPECT_EQ(ErrorField(R"({"model_type":"bloom","n_head":100000000})"), "n_head");
+}
+
+TEST(Errors, NotJson) {
+  EXPECT_THAT(Message("{\n  \"a\": 1,\n  b\n}"), HasSubstr("line 3, column 3, byte 14"));
+  EXPECT_FALSE(ReadModelConfig("").ok());
+  EXPECT_THAT(Message("[1]"), HasSubstr("a list of 1"));
+  EXPECT_THAT(Message("{} {}"), HasSubstr("byte 3"));
+  EXPECT_FALSE(ReadModelConfig(std::string_view("{}\0{}", 5)).ok());
+  EXPECT_FALSE(ReadModelConfig("{\"a\":\"\xff\"}").ok());
+}
+
+TEST(Errors, DeepNestingIsRefusedWithoutRecursion) {
+  EXPECT_THAT(Message(absl::StrCat("{\"a\":", std::string(200000, '['))), HasSubstr("nesting deeper than 64"));
+  const std::string fits = std::string(63, '[') + std::string(63, ']');
+  EXPECT_EQ(ErrorField(Llama(absl::StrCat("\"rope_theta\":1e4,\"x\":", fits))), "OK");
+  EXPECT_EQ(ErrorField(Llama(absl::StrCat("\"rope_theta\":1e4,\"x\":[", fits, "]"))), "");
+}
+
+TEST(Errors, HugeTextIsRefused) {
+  EXPECT_THAT(Message(std::string((size_t{16} << 20) + 1, ' ')), HasSubstr("at most 16777216 bytes"));
+}
+
+TEST(Tolerance, DuplicatesLastOneCountsWithAWarning) {
+  const ModelEncoding model = Read(Llama(R"("rope_theta":5,"rope_theta":7)"));
+  EXPECT_EQ(*RopeOf(LayerOf(model)).base, 7);
+  EXPECT_TRUE(HasNote(model.warnings, "rope_theta", "more than once"));
+}
+
+TEST(Tolerance, ByteOrderMarkAndWholeFloats) {
+  EXPECT_EQ(ErrorField(absl::StrCat("\xEF\xBB\xBF", Llama(R"("rope_theta":1e4)"))), "OK");
+  EXPECT_EQ(RopeOf(LayerOf(Read(R"({"model_type":"llama","head_dim":64.0})"))).head_dim, 64);
+}
+
+TEST(Tolerance, LongNamesAreCutInMessages) {
+  const ModelEncoding model = Read(absl::StrCat("{\"head_dim\":64,\"model_type\":\"", std::string(100000, 'x'), "\"}"));
+  EXPECT_LE(model.model_type.size(), 64u);
+  for (const Note& note : model.warnings) EXPECT_LT(note.message.size(), 1000u);
+}
+
+}  // namespace
+}  // namespace phasor::server

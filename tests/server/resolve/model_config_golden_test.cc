@@ -1,0 +1,190 @@
+// Every published configuration of tests/golden/models, in as it stands, against the numbers that its file expects.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "server/resolve/model_config.h"
+
+namespace phasor::server {
+namespace {
+
+using rapidjson::Value;
+
+constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/models";
+
+rapidjson::Document Load(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag>(text.str().c_str());
+  return document;
+}
+
+std::string ToText(const Value& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  value.Accept(writer);
+  return buffer.GetString();
+}
+
+bool Has(const Value& entry, const char* key) { return entry.HasMember(key) && !entry[key].IsNull(); }
+
+// Exact numbers are decimal strings; plain ones are JSON numbers.
+double Number(const Value& value) { return value.IsString() ? std::strtod(value.GetString(), nullptr) : value.GetDouble(); }
+
+void ExpectClose(double got, const Value& want, double tolerance, const std::string& what) {
+  EXPECT_NEAR(got, Number(want), tolerance * std::fabs(Number(want))) << what;
+}
+
+std::string ScheduleName(const RopeSpec& spec) {
+  static constexpr const char* kNames[] = {"default", "linear",   "ntk_aware",    "dynamic",  "yarn",
+                                           "llama3",  "longrope", "proportional", "qwen1_ntk"};
+  return kNames[spec.schedule.index()];
+}
+
+std::vector<double> FrequenciesOf(const Plan& plan) {
+  const auto* angle = std::get_if<AnglePlan>(&plan);
+  return angle ? angle->inv_freq : std::vector<double>();
+}
+
+void CheckRope(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kRope);
+  ASSERT_TRUE(layer.spec.has_value());
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.head_dim, want["head_dim"].GetInt64());
+  EXPECT_EQ(*spec.rotary_dim, want["rotary_dim"].GetInt64());
+  EXPECT_EQ(*spec.pairing == Pairing::kInterleaved ? "interleaved" : "half_split", std::string(want["pairing"].GetString()));
+  EXPECT_EQ(ScheduleName(spec), want["schedule"].GetString());
+  EXPECT_EQ(*spec.base, Number(want["base"]));
+  std::optional<int64_t> length;
+  if (Has(want, "at_length")) length = want["at_length"].GetInt64();
+  const auto resolved = Resolve(*layer.spec, length, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  ExpectClose(resolved->attention_factor, want["attention_factor_exact"], 1e-15, "attention_factor");
+  EXPECT_EQ(resolved->softmax_scale_multiplier.has_value(), Has(want, "softmax_scale_multiplier"));
+  if (Has(want, "softmax_scale_multiplier")) {
+    ExpectClose(resolved->softmax_scale_multiplier.value_or(0), want["softmax_scale_multiplier_exact"], 1e-15, "multiplier");
+  }
+  const std::vector<double> inv_freq = FrequenciesOf(resolved->plan);
+  ASSERT_EQ(inv_freq.size(), want["inv_freq"].Size());
+  for (size_t i = 0; i < inv_freq.size(); ++i) {
+    ExpectClose(inv_freq[i], want["inv_freq"][static_cast<unsigned>(i)], 1e-14, "inv_freq");
+  }
+  EXPECT_EQ(layer.query_scale, Has(want, "query_scale") ? want["query_scale"]["formula"].GetString() : "");
+}
+
+void CheckAlibi(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kAlibi);
+  const AlibiSpec& spec = std::get<AlibiSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.num_heads, want["num_heads"].GetInt64());
+  EXPECT_EQ(layer.num_q_heads, want["num_heads"].GetInt64());
+  EXPECT_EQ(*spec.max_bias, Number(want["max_bias"]));
+  EXPECT_EQ(*spec.form, AlibiForm::kCausal);
+  EXPECT_EQ(layer.scale_after.has_value(), Has(want, "scale_after"));
+  if (Has(want, "scale_after")) ExpectClose(*layer.scale_after, want["scale_after"], 1e-15, "scale_after");
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const auto& slopes = std::get<BiasPlan>(resolved->plan).slopes;
+  ASSERT_EQ(slopes.size(), want["slopes"].Size());
+  for (size_t i = 0; i < slopes.size(); ++i)
+    ExpectClose(slopes[i].hi, want["slopes"][static_cast<unsigned>(i)], 1e-15, "slope");
+}
+
+void CheckSinusoidal(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kSinusoidal);
+  const SinusoidalSpec& spec = std::get<SinusoidalSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.dim, want["dim"].GetInt64());
+  EXPECT_EQ(*spec.base, Number(want["base"]));
+  EXPECT_EQ(*spec.layout == SinusoidalLayout::kConcatenated ? "concat" : "interleaved",
+            std::string(want["layout"].GetString()));
+  EXPECT_EQ(*spec.spacing == SinusoidalSpacing::kPaper ? "paper" : "endpoint_inclusive",
+            std::string(want["spacing"].GetString()));
+  EXPECT_EQ(*spec.position_offset, want["offset"].GetInt64());
+  EXPECT_EQ(spec.padding_row.has_value(), Has(want, "padding_row"));
+  if (Has(want, "padding_row")) {
+    EXPECT_EQ(*spec.padding_row, want["padding_row"].GetInt64());
+  }
+  EXPECT_EQ(layer.embedding_multiplier.has_value(), Has(want, "embedding_multiplier"));
+  if (Has(want, "embedding_multiplier")) {
+    ExpectClose(*layer.embedding_multiplier, want["embedding_multiplier"], 1e-15, "embedding_multiplier");
+  }
+}
+
+void CheckEntry(const ModelEncoding& model, const Value& want) {
+  const std::string type = Has(want, "layer_type") ? want["layer_type"].GetString() : "";
+  const std::string kind = want["kind"].GetString();
+  SCOPED_TRACE("layer type '" + type + "', kind " + kind);
+  const auto layer = std::find_if(model.layers.begin(), model.layers.end(),
+                                  [&](const LayerEncoding& candidate) { return candidate.layer_type == type; });
+  ASSERT_NE(layer, model.layers.end());
+  if (Has(want, "layers")) {
+    std::vector<int64_t> layers;
+    for (const Value& index : want["layers"].GetArray()) layers.push_back(index.GetInt64());
+    EXPECT_EQ(layer->layers, layers);
+  }
+  if (Has(want, "softmax_scale")) {
+    ASSERT_TRUE(layer->softmax_scale.has_value());
+    ExpectClose(*layer->softmax_scale, want["softmax_scale"], 1e-15, "softmax_scale");
+  } else {
+    EXPECT_EQ(layer->softmax_scale, std::nullopt);
+  }
+  if (kind == "rope") return CheckRope(*layer, want);
+  if (kind == "alibi") return CheckAlibi(*layer, want);
+  if (kind == "sinusoidal") return CheckSinusoidal(*layer, want);
+  if (kind == "none") {
+    EXPECT_EQ(layer->kind, PositionKind::kNone);
+    return;
+  }
+  EXPECT_EQ(layer->kind, PositionKind::kUnserved);
+  EXPECT_EQ(layer->unserved, kind);
+  EXPECT_FALSE(layer->spec.has_value());
+}
+
+class GoldenModel : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenModel, ResolvesAsPublished) {
+  const rapidjson::Document golden = Load(std::filesystem::path(kFolder) / (GetParam() + ".json"));
+  ASSERT_TRUE(golden.IsObject());
+  const auto model = ReadModelConfig(ToText(golden["config"]));
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::vector<std::string> types;
+  for (const Value& want : golden["expect"].GetArray()) {
+    CheckEntry(*model, want);
+    const std::string type = Has(want, "layer_type") ? want["layer_type"].GetString() : "";
+    if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  }
+  // Nothing that the file does not expect.
+  EXPECT_EQ(model->layers.size(), types.size());
+}
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+    if (file.path().extension() == ".json") names.push_back(file.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string TestName(const ::testing::TestParamInfo<std::string>& model) {
+  std::string name = model.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenModel, ::testing::ValuesIn(Names()), TestName);
+
+TEST(GoldenModels, AreAllThere) { EXPECT_GE(Names().size(), 64u); }
+
+}  // namespace
+}  // namespace phasor::server
