@@ -8,11 +8,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
 
 #include "kernels/core/narrow.h"
 #include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/stores-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -67,35 +69,52 @@ HWY_INLINE Complex MultiplyComplex(Complex z, Complex w) {
   return Complex{FmaSub(z.cos, w.cos, hn::Mul(z.sin, w.sin)), Fma(z.sin, w.cos, hn::Mul(z.cos, w.sin))};
 }
 
-// cos and sin of x for |x| ≤ π/4 and a little, x good to 3.5u: within 8u of the true values, relative (Taylor, what is left
-// out is below u/2).
+// cos and sin of x for |x| ≤ π/4 and a little.
+// kFine: within 8u of the true values, relative, when x is good to 3.5u (Taylor; what is left out is below u/2).
+// Else: within 2^-41, relative (interpolation at Chebyshev nodes: 2^-45.8 and 2^-41.6).
+template <bool kFine>
 HWY_INLINE Complex SinCosNear0(VD x) {
   const DD d;
   const auto c = [d](double value) HWY_ATTR { return hn::Set(d, value); };
   const VD y = hn::Mul(x, x);
-  VD s = c(-1.0 / 1307674368000.0);
-  s = Fma(s, y, c(1.0 / 6227020800.0));
-  s = Fma(s, y, c(-1.0 / 39916800.0));
-  s = Fma(s, y, c(1.0 / 362880.0));
-  s = Fma(s, y, c(-1.0 / 5040.0));
-  s = Fma(s, y, c(1.0 / 120.0));
-  s = Fma(s, y, c(-1.0 / 6.0));
-  VD k = c(1.0 / 20922789888000.0);
-  k = Fma(k, y, c(-1.0 / 87178291200.0));
-  k = Fma(k, y, c(1.0 / 479001600.0));
-  k = Fma(k, y, c(-1.0 / 3628800.0));
-  k = Fma(k, y, c(1.0 / 40320.0));
-  k = Fma(k, y, c(-1.0 / 720.0));
-  k = Fma(k, y, c(1.0 / 24.0));
-  k = Fma(k, y, c(-0.5));
+  VD s, k;
+  if constexpr (kFine) {
+    s = c(-1.0 / 1307674368000.0);
+    s = Fma(s, y, c(1.0 / 6227020800.0));
+    s = Fma(s, y, c(-1.0 / 39916800.0));
+    s = Fma(s, y, c(1.0 / 362880.0));
+    s = Fma(s, y, c(-1.0 / 5040.0));
+    s = Fma(s, y, c(1.0 / 120.0));
+    s = Fma(s, y, c(-1.0 / 6.0));
+    k = c(1.0 / 20922789888000.0);
+    k = Fma(k, y, c(-1.0 / 87178291200.0));
+    k = Fma(k, y, c(1.0 / 479001600.0));
+    k = Fma(k, y, c(-1.0 / 3628800.0));
+    k = Fma(k, y, c(1.0 / 40320.0));
+    k = Fma(k, y, c(-1.0 / 720.0));
+    k = Fma(k, y, c(1.0 / 24.0));
+    k = Fma(k, y, c(-0.5));
+  } else {
+    s = c(-0x1.aa22d55a71ec1p-26);
+    s = Fma(s, y, c(0x1.71d99e0778793p-19));
+    s = Fma(s, y, c(-0x1.a019fd8b68017p-13));
+    s = Fma(s, y, c(0x1.1111110fcd4fdp-7));
+    s = Fma(s, y, c(-0x1.5555555555152p-3));
+    k = c(-0x1.24706993fe8bep-22);
+    k = Fma(k, y, c(0x1.a012857f15f58p-16));
+    k = Fma(k, y, c(-0x1.6c16bacc4a3bep-10));
+    k = Fma(k, y, c(0x1.555555513a509p-5));
+    k = Fma(k, y, c(-0x1.fffffffffe5f0p-2));
+  }
   return Complex{Fma(k, y, c(1.0)), Fma(hn::Mul(x, y), s, x)};
 }
 
 // e^(i·(x + quarter·π/2)); the low two bits of `quarter` count.
+template <bool kFine>
 HWY_INLINE Complex SinCosInQuarter(VD x, VU64 quarter) {
   const DD d;
   const DU64 du;
-  const Complex near = SinCosNear0(x);
+  const Complex near = SinCosNear0<kFine>(x);
   const VU64 two = hn::Set(du, uint64_t{2});
   const auto swap = hn::MaskFromVec(hn::BitCast(d, hn::Sub(hn::Zero(du), hn::And(quarter, hn::Set(du, uint64_t{1})))));
   const VD sin_sign = hn::BitCast(d, hn::ShiftLeft<62>(hn::And(quarter, two)));
@@ -114,8 +133,9 @@ HWY_INLINE VU64 MultiplyLow32(VU64 a, VU64 b) {
 #endif
 }
 
-// e^(2πi·turn·position) for turn = high·2^-64 + low·2^-128 and position < 2^31 (in every lane). Each component is within 8u,
-// relative, and 2^-94 absolute: the phase is exact to 96 bits and reduced as an integer.
+// e^(2πi·turn·position) for turn = high·2^-64 + low·2^-128 and position < 2^31 (in every lane). Each component is within 8u
+// (kFine; else 2^-41), relative, and 2^-94 absolute: the phase is exact to 96 bits and reduced as an integer.
+template <bool kFine>
 HWY_INLINE Complex SinCosOfTurns(VU64 high, VU64 low, VU64 position) {
   const DD d;
   const DU64 du;
@@ -132,71 +152,123 @@ HWY_INLINE Complex SinCosOfTurns(VU64 high, VU64 low, VU64 position) {
   const VU64 quarter = hn::ShiftRight<62>(shifted);
   const auto rest = hn::BitCast(di, hn::Sub(phase, hn::ShiftLeft<62>(quarter)));  // in [−2^61, 2^61): ±1/8 turn
   const VD turns = Fma(hn::ConvertTo(d, hn::BitCast(di, fraction)), hn::Set(d, 0x1p-32), hn::ConvertTo(d, rest));
-  return SinCosInQuarter(hn::Mul(turns, hn::Set(d, 0x1.921fb54442d18p-62)), quarter);  // 2π·2^-64
+  return SinCosInQuarter<kFine>(hn::Mul(turns, hn::Set(d, 0x1.921fb54442d18p-62)), quarter);  // 2π·2^-64
 }
 
-// ---- The rounding test: hi = RN(z + e) and lo = RN(z − e) are stored results of both ends of what the true value can be.
-// Emit stores hi and remembers in the accumulator where the two differ, or where hi may be wrong by double rounding.
-
+// ---- The rounding test: RN(z + e) = RN(z − e) for the stored type decides the entry, when the true value is strictly
+// within z ± e. Emit stores RN(z + e) and collects in Doubts where the two differ. |z| above e must not be denormal in f32
+// (callers widen e where it could be); e = 0 asks for a z that the stored type holds. kStream: of f32 only.
+template <typename T>
 struct Doubts {
-  hn::Vec<DU32> bits;
+  VU64 bits;
 };
-HWY_INLINE Doubts NoDoubts() { return Doubts{hn::Zero(DU32())}; }
-HWY_INLINE bool Any(Doubts doubts) { return !hn::AllTrue(DU32(), hn::Eq(doubts.bits, hn::Zero(DU32()))); }
-
-HWY_INLINE void Emit(VD z, VD e, float* HWY_RESTRICT out, Doubts& doubts) {
-  const DU32 du;
-  const VF high = ToF32(hn::Add(z, e));
-  const VF low = ToF32(hn::Sub(z, e));
-  hn::StoreU(high, DF(), out);
-  doubts.bits = hn::Or(doubts.bits, hn::Xor(hn::BitCast(du, high), hn::BitCast(du, low)));
-}
+template <>
+struct Doubts<F16> {
+  hn::Vec<hn::Rebind<uint16_t, DD>> bits;
+};
 
 #if HWY_TARGET == HWY_SCALAR
 
 template <typename T>
-HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts& doubts) {
-  const T high = Narrow<T>(hn::GetLane(z) + hn::GetLane(e));
-  const T low = Narrow<T>(hn::GetLane(z) - hn::GetLane(e));
-  *out = high;
-  doubts.bits = hn::Or(doubts.bits, hn::Set(DU32(), static_cast<uint32_t>(high.bits ^ low.bits)));
+HWY_INLINE Doubts<T> NoDoubts() {
+  if constexpr (std::is_same_v<T, F16>)
+    return Doubts<T>{hn::Zero(hn::Rebind<uint16_t, DD>())};
+  else
+    return Doubts<T>{hn::Zero(DU64())};
+}
+template <typename T>
+HWY_INLINE bool Any(Doubts<T> doubts) {
+  return hn::GetLane(doubts.bits) != 0;
+}
+template <bool kStream, typename T>
+HWY_INLINE void EmitEnds(VD high, VD low, T* HWY_RESTRICT out, Doubts<T>& doubts) {
+  const T high_entry = Narrow<T>(hn::GetLane(high));
+  const T low_entry = Narrow<T>(hn::GetLane(low));
+  *out = high_entry;
+  doubts.bits.raw |= static_cast<decltype(doubts.bits.raw)>(BitsOf(high_entry) ^ BitsOf(low_entry));
+}
+template <bool kStream, typename T>
+HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts<T>& doubts) {
+  EmitEnds<kStream>(hn::Add(z, e), hn::Sub(z, e), out, doubts);
 }
 
 #else
 
-// All ones where v lies in the middle between two neighbours of the 16-bit type: rounding it again, from the f64 that was
-// rounded to v, could go wrong.
-HWY_INLINE hn::Vec<DU32> IsMidpoint(BF16, VF v) {
-  const DU32 du;
-  return hn::VecFromMask(du, hn::Eq(hn::ShiftLeft<16>(hn::BitCast(du, v)), hn::Set(du, 0x80000000u)));
-}
-HWY_INLINE hn::Vec<DU32> IsMidpoint(F16, VF v) {
-  const DU32 du;
-  const DF df;
-  const VF magnitude = hn::Abs(v);
-  const auto normal = hn::Eq(hn::ShiftLeft<19>(hn::BitCast(du, v)), hn::Set(du, 0x80000000u));
-  const VF half = hn::Set(df, 0.5f);
-  const VF quantized = hn::Sub(hn::Add(magnitude, half), half);  // to a multiple of 2^-24, for denormal results
-  const auto denormal = hn::Eq(hn::Abs(hn::Sub(magnitude, quantized)), hn::Set(df, 0x1p-25f));
-  const auto is_denormal = hn::Lt(magnitude, hn::Set(df, 0x1p-14f));
-  return hn::IfThenElse(hn::RebindMask(du, is_denormal), hn::VecFromMask(du, hn::RebindMask(du, denormal)),
-                        hn::VecFromMask(du, normal));
-}
+// z − e, by fma: on some CPUs additions and fmas have units of their own, and this kernel is heavy on additions.
+HWY_INLINE VD Below(VD z, VD e) { return hn::NegMulAdd(e, hn::Set(DD(), 1.0), z); }
 
-HWY_INLINE auto Codes(BF16, VF v) { return NarrowToBF16(DF(), v); }
-HWY_INLINE auto Codes(F16, VF v) { return NarrowToF16AnyNaN(DF(), v); }
+// Bits of a double that a float, or a bf16, does not have. Rounding to it (halves up, in magnitude) is adding half of the
+// dropped range to the bits and cutting: both ends round alike when the sums agree in the bits that stay. Halves happen
+// only at the ends themselves, where the true value is not.
+template <typename T>
+inline constexpr int kDroppedBits = 52 - FloatFormat<T>::kFractionBits;
 
 template <typename T>
-HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts& doubts) {
-  const DU32 du;
-  const hn::Rebind<uint16_t, DU32> du16;
-  const VF high = ToF32(hn::Add(z, e));
-  const VF low = ToF32(hn::Sub(z, e));
-  const auto high_codes = Codes(T{}, high);
-  const auto low_codes = Codes(T{}, low);
-  hn::StoreU(high_codes, du16, reinterpret_cast<uint16_t*>(out));
-  const auto differ = hn::PromoteTo(du, hn::Xor(high_codes, low_codes));
-  doubts.bits = hn::Or(doubts.bits, hn::Or(differ, hn::Or(IsMidpoint(T{}, high), IsMidpoint(T{}, low))));
+HWY_INLINE Doubts<T> NoDoubts() {
+  return Doubts<T>{hn::Zero(DU64())};
+}
+template <>
+HWY_INLINE Doubts<F16> NoDoubts<F16>() {
+  return Doubts<F16>{hn::Zero(hn::Rebind<uint16_t, DD>())};
+}
+
+template <typename T>
+HWY_INLINE bool Any(Doubts<T> doubts) {
+  const DU64 du;
+  return !hn::AllTrue(du, hn::Eq(hn::ShiftRight<kDroppedBits<T>>(doubts.bits), hn::Zero(du)));
+}
+HWY_INLINE bool Any(Doubts<F16> doubts) {
+  const hn::Rebind<uint16_t, DD> du16;
+  return !hn::AllTrue(du16, hn::Eq(doubts.bits, hn::Zero(du16)));
+}
+
+// The bits of z + e, half of the dropped range added.
+template <typename T>
+HWY_INLINE VU64 RoundBothEnds(VD high, VD low, Doubts<T>& doubts) {
+  const DU64 du;
+  const VU64 half = hn::Set(du, uint64_t{1} << (kDroppedBits<T> - 1));
+  const VU64 high_bits = hn::Add(hn::BitCast(du, high), half);
+  const VU64 low_bits = hn::Add(hn::BitCast(du, low), half);
+  doubts.bits = hn::Or(doubts.bits, hn::Xor(high_bits, low_bits));
+  return high_bits;
+}
+
+// kStream: past the cache, `out` aligned to the vector.
+template <bool kStream>
+HWY_INLINE void EmitEnds(VD high, VD low, float* HWY_RESTRICT out, Doubts<float>& doubts) {
+  RoundBothEnds(high, low, doubts);
+  Put<kStream>(ToF32(high), DF(), out);
+}
+
+template <bool kStream>
+HWY_INLINE void EmitEnds(VD high, VD low, BF16* HWY_RESTRICT out, Doubts<BF16>& doubts) {
+  const DD d;
+  const DU32 du32;
+  const VU64 bits = RoundBothEnds(high, low, doubts);
+  constexpr int kDropped = kDroppedBits<BF16>;
+  const VF rounded = ToF32(hn::BitCast(d, hn::And(bits, hn::Set(DU64(), ~((uint64_t{1} << kDropped) - 1)))));  // exact
+  hn::StoreU(hn::TruncateTo(hn::Rebind<uint16_t, DD>(), hn::ShiftRight<16>(hn::BitCast(du32, rounded))),
+             hn::Rebind<uint16_t, DD>(), reinterpret_cast<uint16_t*>(out));
+}
+
+// f16 has denormals where tables have entries, so both ends are really rounded: to odd in f32, then to nearest even. Values
+// that f32 holds count as if they were not (their last bit is set): that does not reach the f16.
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, DD>> RoundToF16(VD v) {
+  const DU64 du;
+  constexpr uint64_t kLast = uint64_t{1} << kDroppedBits<float>;
+  const VU64 odd = hn::And(hn::Or(hn::BitCast(du, v), hn::Set(du, kLast)), hn::Set(du, ~(kLast - 1)));
+  return NarrowToF16AnyNaN(DF(), ToF32(hn::BitCast(DD(), odd)));
+}
+template <bool kStream>
+HWY_INLINE void EmitEnds(VD high, VD low, F16* HWY_RESTRICT out, Doubts<F16>& doubts) {
+  const auto high_entry = RoundToF16(high);
+  hn::StoreU(high_entry, hn::Rebind<uint16_t, DD>(), reinterpret_cast<uint16_t*>(out));
+  doubts.bits = hn::Or(doubts.bits, hn::Xor(high_entry, RoundToF16(low)));
+}
+
+template <bool kStream, typename T>
+HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts<T>& doubts) {
+  EmitEnds<kStream>(hn::Add(z, e), Below(z, e), out, doubts);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR

@@ -1,9 +1,11 @@
 // Tables as float32 libraries mean them: angle = fl32(fl32(inv_freq)·fl32(position)), cos and sin of that float correctly
 // rounded to f32, times fl32(A) in f32 (inverse: divided by it), then one cast.
 //
-// Error of z: with 2/π = h + l + δ, |δ| < 2^-107, the rest after n quarters is fma(a, h, −n) + a·l, each operation within
-// 1u of its own result: ≤ 3u relative and |a|·2^-106 absolute, then 1.5u for the scaling to radians, as SinCosNear0 wants
-// it (8u). The bound used is 16u·|z| + |a|·2^-104. Beyond |a| = 2^50 the quarter count is not exact: always the exact path.
+// Error of z: with 2/π = h + l + δ, |δ| < 2^-107, the rest after n quarters is fma(a, h, −n) + a·l, each operation within 1u
+// of its own result: ≤ 3u relative and |a|·2^-106 absolute. No float is nearer to a multiple of π/2 than 2^-31, zero apart
+// (Muller, Elementary Functions: 16367173·2^72 is the worst, 2^-30.2), so that for |a| < 2^31 the absolute part is below
+// 2^-44 of the rest. With the polynomial's 2^-41 that is within the bound of 2^-40·|z|. Rows with larger angles, or with
+// ones whose sine could be denormal, take the exact path throughout.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/angle_compat.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -18,15 +20,12 @@ HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
 
-struct CompatValue {
-  Complex z;
-  VD cos_error;
-  VD sin_error;
-};
+constexpr double kBound = 0x1p-40;
 
 HWY_INLINE VD ToF64(VF v) { return hn::PromoteTo(DD(), v); }
 
-HWY_INLINE CompatValue EvaluateCompat(VF angle) {
+// e^(i·angle), each component within kBound, relative, for 2^-120 < |angle| < 2^31 or 0.
+HWY_INLINE Complex EvaluateCompat(VF angle) {
   const DD d;
   const VD a = ToF64(angle);
   const VD two_over_pi = hn::Set(d, 0x1.45f306dc9c883p-1);
@@ -37,45 +36,67 @@ HWY_INLINE CompatValue EvaluateCompat(VF angle) {
   const VD n = hn::Sub(sum, magic);
   const VD rest = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
   const VD x = hn::Mul(rest, hn::Set(d, 0x1.921fb54442d18p+0));  // quarters to radians
-  CompatValue result;
-  const auto in_range = hn::Lt(hn::Abs(a), hn::Set(d, 0x1p50));
-  const Complex z = SinCosInQuarter(x, hn::BitCast(DU64(), sum));
-  result.z = Complex{hn::IfThenElseZero(in_range, z.cos), hn::IfThenElseZero(in_range, z.sin)};
-  const VD relative = hn::Set(d, 0x1p-49);
-  const VD infinity = hn::Set(d, FromBits<double>(kInfinityBits<double>));
-  const VD absolute = hn::IfThenElse(in_range, hn::Mul(hn::Abs(a), hn::Set(d, 0x1p-104)), infinity);
-  result.cos_error = Fma(hn::Abs(result.z.cos), relative, absolute);
-  result.sin_error = Fma(hn::Abs(result.z.sin), relative, absolute);
-  return result;
+  Complex z = SinCosInQuarter<false>(x, hn::BitCast(DU64(), sum));
+  z.sin = hn::IfThenElse(hn::Eq(a, hn::Zero(d)), a, z.sin);  // the sine of −0 is −0
+  return z;
 }
 
-HWY_NOINLINE void RepairCompat(const CompatValue& value, VF angle, float* cos_out, float* sin_out) {
-  const DD d;
-  double cos[kLanes], sin[kLanes], cos_error[kLanes], sin_error[kLanes];
+HWY_NOINLINE void RepairCompat(Complex z, VF angle, float* cos_out, float* sin_out) {
+  double cos[kLanes], sin[kLanes];
   float angles[kLanes];
-  hn::StoreU(value.z.cos, d, cos);
-  hn::StoreU(value.z.sin, d, sin);
-  hn::StoreU(value.cos_error, d, cos_error);
-  hn::StoreU(value.sin_error, d, sin_error);
+  hn::StoreU(z.cos, DD(), cos);
+  hn::StoreU(z.sin, DD(), sin);
   hn::StoreU(angle, DF(), angles);
-  const auto is_sure = [](double z, double e) { return BitsOf(Narrow<float>(z + e)) == BitsOf(Narrow<float>(z - e)); };
+  const auto is_sure = [](double v) {
+    return BitsOf(Narrow<float>(v * (1 + kBound))) == BitsOf(Narrow<float>(v * (1 - kBound)));
+  };
   for (int64_t i = 0; i < kLanes; ++i) {
-    if (!is_sure(cos[i], cos_error[i])) cos_out[i] = CompatEntry(angles[i], Component::kCos);
-    if (!is_sure(sin[i], sin_error[i])) sin_out[i] = CompatEntry(angles[i], Component::kSin);
+    if (!is_sure(cos[i])) cos_out[i] = CompatEntry(angles[i], Component::kCos);
+    if (!is_sure(sin[i])) sin_out[i] = CompatEntry(angles[i], Component::kSin);
   }
 }
 
-// The trigonometry of one row, `inv_freq` padded to whole vectors.
-HWY_INLINE void RunCompatRow(const float* inv_freq, int64_t columns, int64_t position, float* cos, float* sin) {
+// The frequencies of a chunk, padded to whole vectors by zeros.
+struct CompatChunk {
+  HWY_ALIGN float inv_freq[kChunk];
+  float smallest;  // magnitudes, zeros apart
+  float largest;
+};
+
+void LoadChunk(std::span<const float> inv_freq, CompatChunk& chunk) {
+  chunk.smallest = FromBits<float>(kInfinityBits<float>);
+  chunk.largest = 0;
+  for (size_t i = 0; i < static_cast<size_t>(kChunk); ++i) {
+    const float f = i < inv_freq.size() ? inv_freq[i] : 0.0f;
+    chunk.inv_freq[i] = f;
+    const float magnitude = f < 0 ? -f : f;
+    if (magnitude != 0 && magnitude < chunk.smallest) chunk.smallest = magnitude;
+    if (magnitude > chunk.largest) chunk.largest = magnitude;
+  }
+}
+
+// The trigonometry of one row.
+HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, int64_t position, float* HWY_RESTRICT cos,
+                             float* HWY_RESTRICT sin) {
   const DF d;
-  const VF p = hn::Set(d, static_cast<float>(position));
+  const float p = static_cast<float>(position);
+  const float distance = p < 0 ? -p : p;
+  if (HWY_UNLIKELY(chunk.largest * distance > 0x1p30f || (distance != 0 && chunk.smallest < 0x1p-100f))) {
+    for (int64_t i = 0; i < columns; ++i) {
+      cos[i] = CompatEntry(chunk.inv_freq[i] * p, Component::kCos);
+      sin[i] = CompatEntry(chunk.inv_freq[i] * p, Component::kSin);
+    }
+    return;
+  }
+  const VD above = hn::Set(DD(), 1 + kBound);
+  const VD below = hn::Set(DD(), 1 - kBound);
   for (int64_t i = 0; i < columns; i += kLanes) {
-    const VF angle = hn::Mul(hn::LoadU(d, inv_freq + i), p);
-    const CompatValue value = EvaluateCompat(angle);
-    Doubts doubts = NoDoubts();
-    Emit(value.z.cos, value.cos_error, cos + i, doubts);
-    Emit(value.z.sin, value.sin_error, sin + i, doubts);
-    if (HWY_UNLIKELY(Any(doubts))) RepairCompat(value, angle, cos + i, sin + i);
+    const VF angle = hn::Mul(hn::LoadU(d, chunk.inv_freq + i), hn::Set(d, p));
+    const Complex z = EvaluateCompat(angle);
+    Doubts<float> doubts = NoDoubts<float>();
+    EmitEnds<false>(hn::Mul(z.cos, above), hn::Mul(z.cos, below), cos + i, doubts);
+    EmitEnds<false>(hn::Mul(z.sin, above), hn::Mul(z.sin, below), sin + i, doubts);
+    if (HWY_UNLIKELY(Any(doubts))) RepairCompat(z, angle, cos + i, sin + i);
   }
 }
 
@@ -108,7 +129,7 @@ HWY_INLINE void ScaleAndCast(const float* values, int64_t columns, float factor,
 template <typename T, bool kStream, bool kInverse>
 bool RunCompat(const AngleJob& job) {
   constexpr int64_t kRowsBetweenLooks = 64;
-  HWY_ALIGN float inv_freq[kChunk];
+  CompatChunk chunk;
   HWY_ALIGN float cos_values[kChunk];
   HWY_ALIGN float sin_values[kChunk];
   HWY_ALIGN T cos_row[kChunk];
@@ -120,10 +141,15 @@ bool RunCompat(const AngleJob& job) {
     for (int64_t column = 0; column < job.pairs; column += kChunk) {
       const int64_t columns = job.pairs - column < kChunk ? job.pairs - column : kChunk;
       if (row == 0 || job.pairs > kChunk) {
-        for (int64_t i = 0; i < kChunk; ++i)
-          inv_freq[i] = i < columns ? job.plan->inv_freq_f32[static_cast<size_t>(column + i)] : 0.0f;
+        LoadChunk(std::span(job.plan->inv_freq_f32).subspan(static_cast<size_t>(column), static_cast<size_t>(columns)),
+                  chunk);
       }
-      RunCompatRow(inv_freq, columns, job.Position(row), cos_values, sin_values);
+      RunCompatRow(chunk, columns, job.Position(row), cos_values, sin_values);
+      if (std::is_same_v<T, float> && factor == 1) {
+        cos.Write(cos_values, row, 1, column, columns);
+        sin.Write(sin_values, row, 1, column, columns);
+        continue;
+      }
       ScaleAndCast<kInverse>(cos_values, columns, factor, cos_row);
       ScaleAndCast<kInverse>(sin_values, columns, factor, sin_row);
       cos.Write(cos_row, row, 1, column, columns);

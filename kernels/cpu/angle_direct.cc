@@ -1,8 +1,8 @@
 // Tables at any positions: a polynomial of the exact integer phase, the rounding test, and the exact path for what fails it.
 // The same bits as the recurrence of angle_range.cc, because both give the correctly rounded entry.
 //
-// Error of z: ≤ 8u relative from SinCosOfTurns and 2u from the scaling, against a bound of 16u·|z| (the rest covers z ± e),
-// and 2^-94·2π absolute from the phase's 96 bits, against 2^-90, both times factor.
+// Error of z: below 2^-41·|z| from SinCosOfTurns and 2u from the scaling, against a bound of 2^-40·|z| (the rest covers z ±
+// e), and 2^-94·2π absolute from the phase's 96 bits, against 2^-90, both times factor.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/angle_direct.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -29,7 +29,7 @@ HWY_INLINE Bounded EvaluateDirect(const AngleSetup& setup, int64_t pair, VU64 ma
   const DU64 du;
   Bounded result;
   Complex& z = result.z;
-  z = SinCosOfTurns(hn::LoadU(du, setup.turn_high + pair), hn::LoadU(du, setup.turn_low + pair), magnitude);
+  z = SinCosOfTurns<false>(hn::LoadU(du, setup.turn_high + pair), hn::LoadU(du, setup.turn_low + pair), magnitude);
   z.cos = hn::Mul(z.cos, hn::LoadU(d, setup.scale_cos + pair));
   // Adding zero makes the zero of a still pair positive.
   z.sin = Fma(z.sin, hn::Mul(sign, hn::LoadU(d, setup.scale_sin + pair)), hn::Zero(d));
@@ -63,9 +63,9 @@ HWY_INLINE void RunDirectRow(const AngleSetup& setup, int64_t position, int64_t 
   const VD sign = hn::Set(DD(), position < 0 ? -1.0 : 1.0);
   for (int64_t i = 0; i < columns; i += kLanes) {
     const Bounded value = EvaluateDirect(setup, first + i, magnitude, sign);
-    Doubts doubts = NoDoubts();
-    Emit(value.z.cos, value.cos_error, cos + i, doubts);
-    Emit(value.z.sin, value.sin_error, sin + i, doubts);
+    Doubts<T> doubts = NoDoubts<T>();
+    Emit<false>(value.z.cos, value.cos_error, cos + i, doubts);
+    Emit<false>(value.z.sin, value.sin_error, sin + i, doubts);
     if (HWY_UNLIKELY(Any(doubts))) {
       const int64_t count = columns - i < kLanes ? columns - i : kLanes;
       RepairDirect(setup, value, first + i, count, position, cos + i, sin + i);

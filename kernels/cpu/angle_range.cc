@@ -68,7 +68,7 @@ void MakeSuperAnchor(const AngleSetup& setup, const Chunk& chunk, int64_t positi
   const VD sign = hn::Set(d, negative ? -1.0 : 1.0);
   for (int64_t i = 0; i < chunk.padded; i += kLanes) {
     const int64_t pair = chunk.first + i;
-    Complex z = SinCosOfTurns(hn::LoadU(du, setup.turn_high + pair), hn::LoadU(du, setup.turn_low + pair), magnitude);
+    Complex z = SinCosOfTurns<true>(hn::LoadU(du, setup.turn_high + pair), hn::LoadU(du, setup.turn_low + pair), magnitude);
     z.cos = hn::Mul(z.cos, hn::LoadU(d, setup.scale_cos + pair));
     z.sin = hn::Mul(z.sin, hn::Mul(sign, hn::LoadU(d, setup.scale_sin + pair)));
     StoreComplex(z, state.anchor_cos + i, state.anchor_sin + i);
@@ -119,8 +119,8 @@ template <typename T>
 struct Strip {
   const AngleSetup* setup;
   int64_t pair;
-  int64_t count;  // columns that exist
-  int64_t columns;
+  int64_t count;       // columns that exist
+  int64_t row_stride;  // of cos_rows and sin_rows, elements
   double* cos;
   double* sin;
   const double* sin_error;
@@ -141,12 +141,12 @@ HWY_NOINLINE void RepairStrip(const Strip<T>& strip, const double* start_cos, co
     Complex z = LoadComplex(start_cos + v, start_sin + v);
     for (int64_t r = 0; r < rows; ++r) {
       HWY_ALIGN T scratch[kLanes];
-      Doubts doubts = NoDoubts();
-      Emit(z.cos, hn::LoadU(DD(), cos_error), scratch, doubts);
-      Emit(z.sin, hn::LoadU(DD(), sin_error), scratch, doubts);
+      Doubts<T> doubts = NoDoubts<T>();
+      Emit<false>(z.cos, hn::LoadU(DD(), cos_error), scratch, doubts);
+      Emit<false>(z.sin, hn::LoadU(DD(), sin_error), scratch, doubts);
       if (Any(doubts)) {
         RepairVector(setup, z, cos_error, sin_error, strip.pair + v, count, position + r,
-                     strip.cos_rows + r * strip.columns + v, strip.sin_rows + r * strip.columns + v);
+                     strip.cos_rows + r * strip.row_stride + v, strip.sin_rows + r * strip.row_stride + v);
       }
       z = MultiplyComplex(z, step);
     }
@@ -154,7 +154,7 @@ HWY_NOINLINE void RepairStrip(const Strip<T>& strip, const double* start_cos, co
 }
 
 // kPass rows of a strip. Returns whether a value is in doubt.
-template <int kVectors, typename T>
+template <int kVectors, bool kStream, typename T>
 HWY_INLINE bool RunStrip(const Strip<T>& strip) {
   const DD d;
   const AngleSetup& setup = *strip.setup;
@@ -167,53 +167,79 @@ HWY_INLINE bool RunStrip(const Strip<T>& strip) {
     cos_error[v] = hn::LoadU(d, setup.range_error + strip.pair + v * kLanes);
     sin_error[v] = hn::LoadU(d, strip.sin_error + v * kLanes);
   }
-  Doubts doubts = NoDoubts();
+  Doubts<T> doubts = NoDoubts<T>();
   T* HWY_RESTRICT cos_out = strip.cos_rows;
   T* HWY_RESTRICT sin_out = strip.sin_rows;
   for (int64_t r = 0; r < kPass; ++r) {
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) {
-      Emit(z[v].cos, cos_error[v], cos_out + v * kLanes, doubts);
-      Emit(z[v].sin, sin_error[v], sin_out + v * kLanes, doubts);
+      Emit<kStream>(z[v].cos, cos_error[v], cos_out + v * kLanes, doubts);
+      Emit<kStream>(z[v].sin, sin_error[v], sin_out + v * kLanes, doubts);
       z[v] = MultiplyComplex(z[v], step[v]);
     }
-    cos_out += strip.columns;
-    sin_out += strip.columns;
+    cos_out += strip.row_stride;
+    sin_out += strip.row_stride;
   }
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) StoreComplex(z[v], strip.cos + v * kLanes, strip.sin + v * kLanes);
   return Any(doubts);
 }
 
-template <int kVectors, typename T>
+template <int kVectors, bool kStream, typename T>
 HWY_INLINE void RunAndRepair(const Strip<T>& strip, int64_t position, int64_t rows) {
   double start_cos[kVectors * kLanes], start_sin[kVectors * kLanes];
   for (int v = 0; v < kVectors; ++v) {
     StoreComplex(LoadComplex(strip.cos + v * kLanes, strip.sin + v * kLanes), start_cos + v * kLanes,
                  start_sin + v * kLanes);
   }
-  if (HWY_UNLIKELY(RunStrip<kVectors>(strip))) RepairStrip(strip, start_cos, start_sin, kVectors, position, rows);
+  if (HWY_LIKELY((!RunStrip<kVectors, kStream>(strip)))) return;
+  FinishStores<kStream>();  // a repair is an ordinary store to an address that was streamed to
+  RepairStrip(strip, start_cos, start_sin, kVectors, position, rows);
 }
 
-// The next kPass rows of a chunk, at `position` and after, into the buffer; the first `rows` of them are wanted. Strips go
-// from right to left: where the last vector of a row overruns it, the next row's first columns are written afterwards.
+// Where kPass rows of a chunk go.
 template <typename T>
-void RunPass(const AngleSetup& setup, const Chunk& chunk, int64_t position, int64_t rows, ChunkState<T>& state) {
+struct Destination {
+  T* cos;
+  T* sin;
+  int64_t row_stride;
+};
+
+// The next kPass rows of a chunk, at `position` and after; the first `rows` of them are wanted. Strips go from right to
+// left: where the last vector of a row overruns it, the next row's first columns are written afterwards.
+template <bool kStream, typename T>
+void RunPass(const AngleSetup& setup, const Chunk& chunk, int64_t position, int64_t rows, const Destination<T>& to,
+             ChunkState<T>& state) {
   constexpr int kWide = 4;
   const auto strip_at = [&](int64_t column) {
     return Strip<T>{&setup,
                     chunk.first + column,
                     chunk.columns - column,
-                    chunk.columns,
+                    to.row_stride,
                     state.cos + column,
                     state.sin + column,
                     state.sin_error + column,
-                    state.cos_rows + column,
-                    state.sin_rows + column};
+                    to.cos + column,
+                    to.sin + column};
   };
   int64_t column = chunk.padded;
-  for (; column % (kWide * kLanes) != 0; column -= kLanes) RunAndRepair<1>(strip_at(column - kLanes), position, rows);
-  for (; column > 0; column -= kWide * kLanes) RunAndRepair<kWide>(strip_at(column - kWide * kLanes), position, rows);
+  for (; column % (kWide * kLanes) != 0; column -= kLanes)
+    RunAndRepair<1, kStream>(strip_at(column - kLanes), position, rows);
+  for (; column > 0; column -= kWide * kLanes) {
+    RunAndRepair<kWide, kStream>(strip_at(column - kWide * kLanes), position, rows);
+  }
+}
+
+// Whether whole passes can be written where they belong, without the buffer: only whole vectors, aligned when streamed.
+template <typename T, bool kStream>
+bool StoresDirectly(const AngleJob& job) {
+  if (job.cos == nullptr || job.sin == nullptr || job.pairs % kLanes != 0) return false;
+  if (!kStream) return true;
+  // Narrower pieces (16-bit entries, AVX2's four floats) are better collected first.
+  if (sizeof(T) * static_cast<size_t>(kLanes) < 32) return false;
+  const auto is_line = [](uintptr_t value) { return value % kLineBytes == 0; };
+  return is_line(reinterpret_cast<uintptr_t>(job.cos)) && is_line(reinterpret_cast<uintptr_t>(job.sin)) &&
+         is_line(static_cast<uintptr_t>(job.row_stride) * sizeof(T));
 }
 
 // Rows of the table in [begin, end) positions, all in one stretch of kSuper, columns of one chunk.
@@ -221,6 +247,7 @@ template <typename T, bool kStream>
 bool RunChunk(const AngleJob& job, const Chunk& chunk, int64_t begin, int64_t end, ChunkState<T>& state,
               RowOutput<kStream>& cos, RowOutput<kStream>& sin) {
   const AngleSetup& setup = *job.setup;
+  const bool direct = StoresDirectly<T, kStream>(job);
   const int64_t super = begin & ~(kSuper - 1);
   MakeSuperAnchor(setup, chunk, super, state);
   for (int64_t block = super; block < end; block += kBlock) {
@@ -231,9 +258,15 @@ bool RunChunk(const AngleJob& job, const Chunk& chunk, int64_t begin, int64_t en
     for (int64_t pass = block; pass < block + kBlock && pass < end; pass += kPass) {
       const int64_t from = begin > pass ? begin - pass : 0;
       const int64_t to = end - pass < kPass ? end - pass : kPass;
-      RunPass(setup, chunk, pass, to, state);
-      if (from >= to) continue;
       const int64_t row = pass + from - job.first;
+      if (direct && from == 0 && to == kPass) {
+        const int64_t offset = row * job.row_stride + chunk.first;
+        const Destination<T> out{static_cast<T*>(job.cos) + offset, static_cast<T*>(job.sin) + offset, job.row_stride};
+        RunPass<kStream>(setup, chunk, pass, kPass, out, state);
+        continue;
+      }
+      RunPass<false>(setup, chunk, pass, to, Destination<T>{state.cos_rows, state.sin_rows, chunk.columns}, state);
+      if (from >= to) continue;
       cos.Write(state.cos_rows + from * chunk.columns, row, to - from, chunk.first, chunk.columns);
       sin.Write(state.sin_rows + from * chunk.columns, row, to - from, chunk.first, chunk.columns);
     }
@@ -244,7 +277,8 @@ bool RunChunk(const AngleJob& job, const Chunk& chunk, int64_t begin, int64_t en
 template <typename T, bool kStream>
 bool RunRange(const AngleJob& job) {
   ChunkState<T> state;
-  RowOutput<kStream> cos(job.cos, job), sin(job.sin, job);
+  const bool in_order = !StoresDirectly<T, kStream>(job);
+  RowOutput<kStream> cos(job.cos, job, in_order), sin(job.sin, job, in_order);
   const int64_t last = job.first + job.rows;
   bool done = true;
   for (int64_t begin = job.first; begin < last && done;) {

@@ -22,15 +22,16 @@ namespace HWY_NAMESPACE {
 // Columns that are worked on at a time; a multiple of every vector's lanes.
 inline constexpr int64_t kChunk = 128;
 
-// One of the two outputs. Pieces come in the order of rows; with rows wider than kChunk, chunk by chunk.
+// One of the two outputs. Pieces come in the order of rows; with rows wider than kChunk, chunk by chunk. `in_order`: every
+// row of the job comes, so that contiguous ones may be collected into whole lines.
 template <bool kStream>
 class RowOutput {
  public:
-  RowOutput(void* base, const AngleJob& job)
+  RowOutput(void* base, const AngleJob& job, bool in_order = true)
       : base_(static_cast<uint8_t*>(base)),
         element_(SizeOf(job.dtype)),
         row_bytes_(job.row_stride * element_),
-        whole_(job.pairs == job.row_stride && job.pairs <= kChunk),
+        whole_(in_order && job.pairs == job.row_stride && job.pairs <= kChunk),
         writer_(static_cast<uint8_t*>(base)) {}
 
   // Rows [row, row + rows), columns [column, column + columns), from consecutive elements.

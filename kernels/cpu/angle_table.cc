@@ -41,7 +41,8 @@ absl::Status CheckPositions(const PositionSource& positions, RowRange rows) {
 
 absl::Status CheckTask(const AngleTask& task, RowRange rows) {
   if (task.plan == nullptr) return absl::InvalidArgumentError("angle task without a plan");
-  if (!IsFloat(task.dtype)) return absl::InvalidArgumentError(absl::StrCat("angle tables cannot be ", std::string(Name(task.dtype))));
+  if (!IsFloat(task.dtype))
+    return absl::InvalidArgumentError(absl::StrCat("angle tables cannot be ", std::string(Name(task.dtype))));
   if (task.cos == nullptr && task.sin == nullptr) return absl::InvalidArgumentError("angle task without an output");
   if (rows.begin < 0) return absl::InvalidArgumentError("angle task with a negative row");
   if (task.row_stride < task.plan->pairs()) {
