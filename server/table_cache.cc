@@ -130,8 +130,12 @@ bool TableCache::BeginBuild(const TileKey& key) {
 void TableCache::FinishBuild(const TileKey& key, absl::StatusOr<std::shared_ptr<Buffer>> memory) {
   std::vector<std::shared_ptr<TileWaiter>> waiters;
   std::vector<TileHandle> dropped;  // dies after the lock is released
-  absl::StatusOr<TileHandle> tile = memory.status();
-  if (memory.ok()) tile = std::make_shared<const Tile>(*std::move(memory), evicted_bytes_);
+  absl::StatusOr<TileHandle> tile = TileHandle();
+  if (memory.ok()) {
+    tile = std::make_shared<const Tile>(*std::move(memory), evicted_bytes_);
+  } else {
+    tile = memory.status();
+  }
   {
     std::lock_guard lock(mutex_);
     const auto entry = entries_.find(key);

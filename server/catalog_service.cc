@@ -1,0 +1,207 @@
+// Knowledge: the schemes' cards, and what a model's configuration means.
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "phasor/v1/catalog_service.grpc.pb.h"
+
+#include "kernels/encodings/encoding.h"
+#include "server/resolve/model_config.h"
+#include "server/services.h"
+#include "server/spec_parser.h"
+#include "server/text.h"
+
+namespace phasor::server {
+namespace {
+
+using Base = v1::CatalogService;
+using RawService =
+    Base::WithRawMethod_ListSchemes<Base::WithRawMethod_GetScheme<Base::WithRawMethod_ResolveModel<Base::Service>>>;
+using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
+
+void Summarize(const Scheme& scheme, v1::SchemeSummary* summary) {
+  summary->set_name(std::string(scheme.name));
+  summary->set_title(std::string(scheme.card->title));
+  summary->set_family(std::string(scheme.family));
+  summary->set_needs_sequence_length(scheme.needs_sequence_length);
+  summary->set_summary(std::string(scheme.card->summary));
+}
+
+v1::ListSchemesResponse ListSchemes() {
+  v1::ListSchemesResponse response;
+  for (const Scheme* scheme : Schemes()) Summarize(*scheme, response.add_schemes());
+  return response;
+}
+
+absl::StatusOr<v1::GetSchemeResponse> GetScheme(const v1::GetSchemeRequest& request) {
+  const Scheme* scheme = FindScheme(request.name());
+  if (scheme == nullptr) {
+    const std::string names =
+        absl::StrJoin(Schemes(), ", ", [](std::string* out, const Scheme* each) { Append(out, each->name); });
+    return ResourceNotFound("name", "phasor.v1.Scheme", request.name(), names);
+  }
+  const Card& card = *scheme->card;
+  v1::GetSchemeResponse response;
+  Summarize(*scheme, response.mutable_scheme());
+  response.set_formula(std::string(card.formula));
+  for (const ParameterCard& parameter : card.parameters) {
+    v1::ParameterCard* out = response.add_parameters();
+    out->set_name(std::string(parameter.name));
+    out->set_meaning(std::string(parameter.meaning));
+    out->set_default_value(std::string(parameter.default_value));
+    out->set_range(std::string(parameter.range));
+  }
+  response.set_used_by(std::string(card.used_by));
+  response.set_pitfalls(std::string(card.pitfalls));
+  response.set_source(std::string(card.source));
+  return response;
+}
+
+void AddNotes(std::string_view prefix, const std::vector<Note>& notes, Warnings* out) {
+  for (const Note& note : notes) {
+    v1::Warning* warning = out->Add();
+    if (!note.field.empty()) warning->set_field(Cat(prefix, note.field));
+    warning->set_message(note.message);
+  }
+}
+
+v1::PositionKind KindOf(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::kRope:
+      return v1::POSITION_KIND_ROPE;
+    case PositionKind::kSinusoidal:
+      return v1::POSITION_KIND_SINUSOIDAL;
+    case PositionKind::kAlibi:
+      return v1::POSITION_KIND_ALIBI;
+    case PositionKind::kNone:
+      return v1::POSITION_KIND_NONE;
+    case PositionKind::kUnserved:
+      break;
+  }
+  return v1::POSITION_KIND_UNSERVED;
+}
+
+// What the spec of a layer resolves to: the numbers behind its table or bias.
+absl::Status AddNumbers(const ServiceContext& context, const CanonicalSpec& spec, std::optional<int64_t> sequence_length,
+                        v1::ResolvedLayer* out) {
+  const Scheme& scheme = SchemeOf(spec.spec);
+  out->set_scheme(std::string(scheme.name));
+  out->set_needs_sequence_length(scheme.needs_sequence_length);
+  SpecToProto(spec.spec, out->mutable_spec());
+  if (scheme.needs_sequence_length && !sequence_length) {
+    v1::Warning* warning = out->add_warnings();
+    warning->set_field("sequence_length");
+    warning->set_message("the numbers depend on the sequence length: give one to get them");
+    return absl::OkStatus();
+  }
+  const auto resolved = context.engine->ResolvePlan(spec, sequence_length, Precision::kExact);
+  if (!resolved.ok()) {
+    const auto error = SpecErrorOf(resolved.status());
+    return error ? InvalidField(error->field, error->given, error->allowed) : resolved.status();
+  }
+  if ((*resolved)->softmax_scale_multiplier) out->set_softmax_scale_multiplier(*(*resolved)->softmax_scale_multiplier);
+  AddNotes("", (*resolved)->derived, out->mutable_derived());
+  out->set_fingerprint(PlanFingerprint((*resolved)->plan));
+  if (const auto* angles = std::get_if<AnglePlan>(&(*resolved)->plan)) {
+    out->set_attention_factor((*resolved)->attention_factor);
+    out->mutable_inv_freq()->Add(angles->inv_freq.begin(), angles->inv_freq.end());
+  } else {
+    for (const DoubleDouble& slope : std::get<BiasPlan>((*resolved)->plan).slopes) out->add_slopes(slope.hi);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer, std::optional<int64_t> sequence_length,
+                      v1::ResolvedLayer* out) {
+  out->set_layer_type(layer.layer_type);
+  out->mutable_layers()->Add(layer.layers.begin(), layer.layers.end());
+  out->set_kind(KindOf(layer.kind));
+  out->set_unserved(layer.unserved);
+  AddNotes("", layer.defaults, out->mutable_defaults());
+  AddNotes("", layer.warnings, out->mutable_warnings());
+  out->set_num_q_heads(layer.num_q_heads);
+  out->set_num_kv_heads(layer.num_kv_heads);
+  out->set_max_position(layer.max_position);
+  if (layer.softmax_scale) out->set_softmax_scale(*layer.softmax_scale);
+  if (layer.scale_after) out->set_scale_after(*layer.scale_after);
+  if (layer.embedding_multiplier) out->set_embedding_multiplier(*layer.embedding_multiplier);
+  out->set_query_scale(layer.query_scale);
+  if (!layer.spec) return absl::OkStatus();
+  AddNotes("spec.", layer.spec->defaults, out->mutable_defaults());
+  AddNotes("spec.", layer.spec->warnings, out->mutable_warnings());
+  return AddNumbers(context, *layer.spec, sequence_length, out);
+}
+
+absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const ServiceContext& context,
+                                                      const v1::ResolveModelRequest& request) {
+  if (request.source_case() != v1::ResolveModelRequest::kConfigJson) {
+    return InvalidField("config_json", "nothing", "the text of a config.json");
+  }
+  const int64_t size = static_cast<int64_t>(request.config_json().size());
+  if (size > context.limits.max_config_bytes) {
+    return OverLimit("config_json", size, "max_config_bytes", context.limits.max_config_bytes, "bytes");
+  }
+  const auto model = ReadModelConfig(request.config_json());
+  if (!model.ok()) {
+    const auto error = SpecErrorOf(model.status());
+    if (!error) return model.status();
+    return InvalidField(error->field.empty() ? "config_json" : Cat("config_json.", error->field), error->given,
+                        error->allowed);
+  }
+  std::optional<int64_t> sequence_length;
+  if (request.has_sequence_length()) sequence_length = request.sequence_length();
+
+  v1::ResolveModelResponse response;
+  response.set_model_type(model->model_type);
+  AddNotes("", model->warnings, response.mutable_warnings());
+  for (const LayerEncoding& layer : model->layers) {
+    if (!request.layer_type().empty() && layer.layer_type != request.layer_type()) continue;
+    if (absl::Status status = AddLayer(context, layer, sequence_length, response.add_layers()); !status.ok()) return status;
+  }
+  if (response.layers().empty() && !request.layer_type().empty()) {
+    const std::string types = absl::StrJoin(model->layers, ", ", [](std::string* out, const LayerEncoding& layer) {
+      Append(out, layer.layer_type.empty() ? "\"\" (a single schedule)" : layer.layer_type);
+    });
+    return InvalidField("layer_type", request.layer_type(), types);
+  }
+  return response;
+}
+
+}  // namespace
+
+ServiceMethods MakeCatalogService(ServiceContext* context) {
+  ServiceMethods made;
+  made.name = Base::service_full_name();
+  auto service = std::make_unique<RawService>();
+
+  Method list;
+  list.name = made.name + "/ListSchemes";
+  list.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestListSchemes(call, request, writer, queue, queue, tag);
+  };
+  list.handle = Immediate<v1::ListSchemesRequest>(
+      [](const v1::ListSchemesRequest&, const Reply&) { return absl::StatusOr<v1::ListSchemesResponse>(ListSchemes()); });
+  made.methods.push_back(std::move(list));
+
+  Method get;
+  get.name = made.name + "/GetScheme";
+  get.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestGetScheme(call, request, writer, queue, queue, tag);
+  };
+  get.handle =
+      Immediate<v1::GetSchemeRequest>([](const v1::GetSchemeRequest& request, const Reply&) { return GetScheme(request); });
+  made.methods.push_back(std::move(get));
+
+  Method resolve;
+  resolve.name = made.name + "/ResolveModel";
+  resolve.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestResolveModel(call, request, writer, queue, queue, tag);
+  };
+  resolve.handle = OnControlThread<v1::ResolveModelRequest>(
+      context, [context](const v1::ResolveModelRequest& request, const Reply&) { return ResolveModel(*context, request); });
+  made.methods.push_back(std::move(resolve));
+
+  made.service = std::move(service);
+  return made;
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,99 @@
+// A method as the transport sees it: how to ask gRPC for its next call, and what answers it. Services fill these in; the one
+// wrapper (rpc_call.h) does the rest for all of them.
+#ifndef PHASOR_SERVER_METHOD_H_
+#define PHASOR_SERVER_METHOD_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/async_unary_call.h"
+#include "grpcpp/support/byte_buffer.h"
+
+#include "server/engine.h"
+#include "server/grpc_status.h"
+#include "server/metrics.h"
+
+namespace phasor::server {
+
+class RpcCall;
+
+// What a handler answers with.
+struct Outcome {
+  absl::Status status;        // becomes the call's status, with details (grpc_status.h)
+  grpc::ByteBuffer response;  // sent when the status is OK
+  StageTimes stages;
+  RejectReason rejected = RejectReason::kNone;  // counted when the status is not OK
+};
+
+// The right to answer one call, once. May be moved to any thread. Destroyed without an answer, it answers INTERNAL.
+class Reply {
+ public:
+  explicit Reply(RpcCall* call) : call_(call) {}
+  Reply(Reply&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Reply& operator=(Reply&&) = delete;
+  ~Reply();
+
+  // Deadline, and whether the client has gone.
+  const std::shared_ptr<CallContext>& context() const;
+  // Whether the call came in where calls that change something are allowed.
+  bool on_admin_listener() const;
+  // Kept until the answer has been handed to the network (an admission charge).
+  void Hold(std::shared_ptr<const void> charge);
+
+  void Send(Outcome outcome) &&;
+
+ private:
+  RpcCall* call_;
+};
+
+using ResponseWriter = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
+
+struct Method {
+  std::string name;                          // "phasor.v1.PositionService/Precompute"
+  ResponsePath path = ResponsePath::kProto;  // kZeroCopy: the data plane
+  int posted = 8;                            // calls asked for in advance, per completion queue
+  MethodMetrics* metrics = nullptr;
+  // Asks for the next call: Service::RequestX.
+  std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, ResponseWriter*, grpc::ServerCompletionQueue*, void* tag)>
+      request_next;
+  // Runs on a thread of the completion queue: must not build or wait.
+  std::function<void(grpc::ByteBuffer request, Reply reply)> handle;
+};
+
+// Parses a control-plane request. The bytes are left empty. Errors: INVALID_ARGUMENT, reason MALFORMED_MESSAGE.
+template <typename Message>
+absl::Status ParseMessage(grpc::ByteBuffer* bytes, Message* message) {
+  // An empty message arrives as a buffer without slices, which the deserialiser takes for a missing one.
+  if (bytes->Length() == 0) return absl::OkStatus();
+  if (!grpc::GenericDeserialize<grpc::ProtoBufferReader, Message>(bytes, message).ok()) {
+    return MalformedMessage(Message::descriptor()->full_name());
+  }
+  return absl::OkStatus();
+}
+
+template <typename Message>
+Outcome AnswerWith(const Message& message) {
+  Outcome outcome;
+  bool own_buffer = false;
+  if (!grpc::GenericSerialize<grpc::ProtoBufferWriter, Message>(message, &outcome.response, &own_buffer).ok()) {
+    outcome.status = absl::InternalError("cannot serialise a response");
+  }
+  return outcome;
+}
+
+inline Outcome Refuse(absl::Status status, RejectReason reason = RejectReason::kNone) {
+  Outcome outcome;
+  outcome.status = std::move(status);
+  outcome.rejected = reason;
+  return outcome;
+}
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_METHOD_H_

@@ -1,0 +1,227 @@
+#include "server/metrics.h"
+
+#include <utility>
+
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/metric_family.h"
+#include "prometheus/text_serializer.h"
+
+#include "server/process_stats.h"
+#include "server/text.h"
+
+namespace phasor::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::Histogram;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Seconds: a cached answer takes tens of microseconds, a cold table of a million rows up to seconds.
+const Histogram::BucketBoundaries& LatencyBuckets() {
+  static const auto* buckets = new Histogram::BucketBoundaries{
+      25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10};
+  return *buckets;
+}
+
+constexpr std::array<std::string_view, 17> kCodes = {
+    "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS",  "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED",
+};
+constexpr std::array<std::string_view, kStages> kStageNames = {"decode", "queue", "build", "copy", "send"};
+constexpr std::array<std::string_view, 6> kReasonNames = {"",           "inflight_requests", "inflight_bytes",
+                                                          "queue_full", "deadline",          "draining"};
+
+ClientMetric Sample(MetricType type, double value, std::vector<ClientMetric::Label> labels) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  if (type == MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+  return metric;
+}
+
+// Families whose values are read when they are scraped.
+class LiveFamilies : public prometheus::Collectable {
+ public:
+  explicit LiveFamilies(std::function<void(std::vector<MetricFamily>*)> fill) : fill_(std::move(fill)) {}
+  std::vector<MetricFamily> Collect() const override {
+    std::vector<MetricFamily> families;
+    fill_(&families);
+    return families;
+  }
+
+ private:
+  std::function<void(std::vector<MetricFamily>*)> fill_;
+};
+
+void Add(std::vector<MetricFamily>* families, std::string name, std::string help, MetricType type, double value,
+         std::vector<ClientMetric::Label> labels = {}) {
+  if (!families->empty() && families->back().name == name) {
+    families->back().metric.push_back(Sample(type, value, std::move(labels)));
+    return;
+  }
+  families->push_back({std::move(name), std::move(help), type, {Sample(type, value, std::move(labels))}});
+}
+
+void AddEngine(const EngineStats& stats, std::vector<MetricFamily>* out) {
+  const auto gauge = [&](const char* name, const char* help, double value, std::vector<ClientMetric::Label> labels = {}) {
+    Add(out, name, help, MetricType::Gauge, value, std::move(labels));
+  };
+  const auto counter = [&](const char* name, const char* help, int64_t value) {
+    Add(out, name, help, MetricType::Counter, static_cast<double>(value), {{"space", "host"}});
+  };
+  const auto bytes = [](int64_t value) { return static_cast<double>(value); };
+  counter("phasor_table_cache_hits_total", "Tiles found in the table cache.", stats.cache_hits);
+  counter("phasor_table_cache_misses_total", "Tiles built because the table cache did not have them.", stats.cache_misses);
+  counter("phasor_table_cache_coalesced_total", "Tiles waited for while another call built them.", stats.cache_coalesced);
+  counter("phasor_table_cache_evictions_total", "Tiles dropped from the table cache.", stats.cache_evictions);
+  gauge("phasor_table_cache_bytes", "Bytes of tables in the cache.", bytes(stats.cache_bytes), {{"space", "host"}});
+  gauge("phasor_table_cache_capacity_bytes", "Bytes that the table cache may hold.", bytes(stats.cache_capacity_bytes),
+        {{"space", "host"}});
+  gauge("phasor_table_cache_evicted_in_use_bytes", "Bytes of evicted tables that responses still send.",
+        bytes(stats.evicted_in_use_bytes), {{"space", "host"}});
+  gauge("phasor_memory_pool_bytes", "Bytes of pooled buffers.", bytes(stats.pool_used_bytes),
+        {{"space", "host"}, {"state", "used"}});
+  gauge("phasor_memory_pool_bytes", "", bytes(stats.pool_free_bytes), {{"space", "host"}, {"state", "free"}});
+  gauge("phasor_inflight_bytes", "Bytes of requests and responses in flight, as admitted.", bytes(stats.inflight_bytes));
+  gauge("phasor_queue_length", "Calls waiting for a worker.", static_cast<double>(stats.queue_length));
+  gauge("phasor_queue_oldest_age_seconds", "Age of the call that has waited longest.", stats.queue_oldest_age_seconds);
+  gauge("phasor_worker_threads", "Threads that build tables and run kernels.", stats.worker_threads);
+}
+
+void AddProcess(std::vector<MetricFamily>* out) {
+  const ProcessStats stats = ReadProcessStats();
+  Add(out, "process_cpu_seconds_total", "User and system CPU time.", MetricType::Counter, stats.cpu_seconds);
+  const auto gauge = [&](const char* name, const char* help, double value) {
+    Add(out, name, help, MetricType::Gauge, value);
+  };
+  gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(stats.resident_bytes));
+  gauge("process_virtual_memory_bytes", "Address space.", static_cast<double>(stats.virtual_bytes));
+  gauge("process_open_fds", "Open file descriptors.", static_cast<double>(stats.open_fds));
+  gauge("process_max_fds", "File descriptors that may be open.", static_cast<double>(stats.max_fds));
+  gauge("process_start_time_seconds", "Start, seconds since the epoch.", stats.start_time_seconds);
+}
+
+std::string Text(std::string_view text) { return std::string(text); }
+
+}  // namespace
+
+std::string_view StatusCodeName(grpc::StatusCode code) {
+  const int number = static_cast<int>(code);
+  return number >= 0 && number < 17 ? kCodes[static_cast<size_t>(number)] : kCodes[2];
+}
+
+void MethodMetrics::Finished(grpc::StatusCode code, double seconds, int64_t request_bytes, int64_t response_bytes) {
+  const int number = static_cast<int>(code);
+  by_code_[static_cast<size_t>(number >= 0 && number < 17 ? number : 2)]->Increment();
+  duration_->Observe(seconds);
+  request_bytes_->Increment(static_cast<double>(request_bytes));
+  response_bytes_->Increment(static_cast<double>(response_bytes));
+}
+
+void MethodMetrics::ObserveStage(Stage stage, double seconds) {
+  if (Histogram* histogram = stages_[static_cast<size_t>(stage)]) histogram->Observe(seconds);
+}
+
+Metrics::Metrics(const Build& build)
+    : registry_(std::make_shared<prometheus::Registry>()),
+      requests_(&prometheus::BuildCounter()
+                     .Name("phasor_requests_total")
+                     .Help("Calls that ended, by method and status code.")
+                     .Register(*registry_)),
+      durations_(&prometheus::BuildHistogram()
+                      .Name("phasor_request_duration_seconds")
+                      .Help("From a call's arrival until its answer was handed to the network.")
+                      .Register(*registry_)),
+      stages_(&prometheus::BuildHistogram()
+                   .Name("phasor_request_stage_duration_seconds")
+                   .Help("Parts of the duration of calls that were answered with data.")
+                   .Register(*registry_)),
+      request_bytes_(&prometheus::BuildCounter()
+                          .Name("phasor_request_bytes_total")
+                          .Help("Bytes of request messages.")
+                          .Register(*registry_)),
+      inflight_requests_(std::make_shared<std::atomic<int64_t>>(0)) {
+  auto& responses = prometheus::BuildCounter()
+                        .Name("phasor_response_bytes_total")
+                        .Help("Bytes of response messages: zerocopy ones refer to tables and pooled buffers.")
+                        .Register(*registry_);
+  response_bytes_ = {&responses.Add({{"path", "proto"}}), &responses.Add({{"path", "zerocopy"}})};
+  auto& rejected = prometheus::BuildCounter()
+                       .Name("phasor_rejected_requests_total")
+                       .Help("Calls turned away before any work was done for them.")
+                       .Register(*registry_);
+  for (size_t i = 1; i < kReasonNames.size(); ++i) rejected_[i] = &rejected.Add({{"reason", Text(kReasonNames[i])}});
+  table_build_ = &prometheus::BuildHistogram()
+                      .Name("phasor_table_build_duration_seconds")
+                      .Help("Time to build one tile of the table cache.")
+                      .Register(*registry_)
+                      .Add({{"backend", build.backend}}, LatencyBuckets());
+  prometheus::BuildGauge()
+      .Name("phasor_build_info")
+      .Help("Always 1.")
+      .Register(*registry_)
+      .Add({{"version", build.version}, {"numerics_version", Cat(build.numerics_version)}})
+      .Set(1);
+  prometheus::BuildGauge()
+      .Name("phasor_backend_info")
+      .Help("Always 1.")
+      .Register(*registry_)
+      .Add({{"backend", build.backend}, {"device", build.backend_description}})
+      .Set(1);
+  live_.push_back(std::make_shared<LiveFamilies>([inflight = inflight_requests_](std::vector<MetricFamily>* out) {
+    Add(out, "phasor_inflight_requests", "Calls being served.", MetricType::Gauge,
+        static_cast<double>(inflight->load(std::memory_order_relaxed)));
+    AddProcess(out);
+  }));
+}
+
+MethodMetrics* Metrics::AddMethod(const std::string& name, ResponsePath path) {
+  auto method = std::make_unique<MethodMetrics>();
+  for (size_t code = 0; code < kCodes.size(); ++code) {
+    method->by_code_[code] = &requests_->Add({{"method", name}, {"code", Text(kCodes[code])}});
+  }
+  method->duration_ = &durations_->Add({{"method", name}}, LatencyBuckets());
+  method->request_bytes_ = &request_bytes_->Add({{"method", name}});
+  method->response_bytes_ = response_bytes_[static_cast<size_t>(path)];
+  if (path == ResponsePath::kZeroCopy) {
+    for (size_t stage = 0; stage < kStages; ++stage) {
+      method->stages_[stage] = &stages_->Add({{"method", name}, {"stage", Text(kStageNames[stage])}}, LatencyBuckets());
+    }
+  }
+  methods_.push_back(std::move(method));
+  return methods_.back().get();
+}
+
+void Metrics::Rejected(RejectReason reason) {
+  if (reason != RejectReason::kNone) rejected_[static_cast<size_t>(reason)]->Increment();
+}
+
+void Metrics::TableBuilt(double seconds) { table_build_->Observe(seconds); }
+
+void Metrics::WatchEngine(std::function<EngineStats()> stats) {
+  live_.push_back(std::make_shared<LiveFamilies>(
+      [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddEngine(stats(), out); }));
+}
+
+std::vector<std::weak_ptr<prometheus::Collectable>> Metrics::collectables() const {
+  std::vector<std::weak_ptr<prometheus::Collectable>> all = {registry_};
+  all.insert(all.end(), live_.begin(), live_.end());
+  return all;
+}
+
+std::string Metrics::Scrape() const {
+  std::vector<MetricFamily> families = registry_->Collect();
+  for (const auto& live : live_) {
+    for (MetricFamily& family : live->Collect()) families.push_back(std::move(family));
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,98 @@
+// What the server tells about itself to Prometheus. Names, types and labels are a contract: deploy/metrics.md lists them and
+// a test compares. Label values come from closed sets, and every series exists from the start.
+#ifndef PHASOR_SERVER_METRICS_H_
+#define PHASOR_SERVER_METRICS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grpcpp/support/status_code_enum.h"
+#include "prometheus/collectable.h"
+#include "prometheus/counter.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+
+#include "server/engine.h"
+
+namespace phasor::server {
+
+enum class Stage : uint8_t { kDecode, kQueue, kBuild, kCopy, kSend };
+inline constexpr int kStages = 5;
+
+// Why a call was turned away.
+enum class RejectReason : uint8_t { kNone, kInflightRequests, kInflightBytes, kQueueFull, kDeadline, kDraining };
+
+// How a method's responses are made.
+enum class ResponsePath : uint8_t { kProto, kZeroCopy };
+
+// The series of one method. Children are resolved once, here; all functions are thread-safe.
+class MethodMetrics {
+ public:
+  void Finished(grpc::StatusCode code, double seconds, int64_t request_bytes, int64_t response_bytes);
+  // Methods of the data plane only; ignored elsewhere.
+  void ObserveStage(Stage stage, double seconds);
+
+ private:
+  friend class Metrics;
+  std::array<prometheus::Counter*, 17> by_code_{};
+  prometheus::Histogram* duration_ = nullptr;
+  std::array<prometheus::Histogram*, kStages> stages_{};
+  prometheus::Counter* request_bytes_ = nullptr;
+  prometheus::Counter* response_bytes_ = nullptr;
+};
+
+// One per server. Functions are thread-safe.
+class Metrics {
+ public:
+  struct Build {
+    std::string version;
+    int numerics_version = 0;
+    std::string backend;
+    std::string backend_description;
+  };
+  explicit Metrics(const Build& build);
+
+  // At start-up, once per method. The pointer lives as long as this object.
+  MethodMetrics* AddMethod(const std::string& name, ResponsePath path);
+
+  void Rejected(RejectReason reason);
+  void TableBuilt(double seconds);
+
+  // Calls being served now.
+  std::atomic<int64_t>& inflight_requests() { return *inflight_requests_; }
+
+  // Adds the engine's gauges and counters, read at every scrape; `stats` may be called until this object dies.
+  void WatchEngine(std::function<EngineStats()> stats);
+
+  // What a listener exposes: everything above, and the process's own figures.
+  std::vector<std::weak_ptr<prometheus::Collectable>> collectables() const;
+
+  // The text of a scrape.
+  std::string Scrape() const;
+
+ private:
+  std::shared_ptr<prometheus::Registry> registry_;
+  prometheus::Family<prometheus::Counter>* requests_;
+  prometheus::Family<prometheus::Histogram>* durations_;
+  prometheus::Family<prometheus::Histogram>* stages_;
+  prometheus::Family<prometheus::Counter>* request_bytes_;
+  std::array<prometheus::Counter*, 2> response_bytes_{};
+  std::array<prometheus::Counter*, 6> rejected_{};
+  prometheus::Histogram* table_build_ = nullptr;
+  std::shared_ptr<std::atomic<int64_t>> inflight_requests_;
+  std::vector<std::shared_ptr<prometheus::Collectable>> live_;
+  std::vector<std::unique_ptr<MethodMetrics>> methods_;
+};
+
+// "OK", "INVALID_ARGUMENT", …; anything unknown is "UNKNOWN".
+std::string_view StatusCodeName(grpc::StatusCode code);
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_METRICS_H_

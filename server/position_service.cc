@@ -1,0 +1,106 @@
+// The data plane: bytes → parser → engine → writer → bytes.
+#include <optional>
+#include <utility>
+
+#include "phasor/v1/position_service.grpc.pb.h"
+
+#include "server/refusal.h"
+#include "server/response_writer.h"
+#include "server/services.h"
+#include "server/text.h"
+
+namespace phasor::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Base = v1::PositionService;
+using RawService = Base::WithRawMethod_Precompute<Base::WithRawMethod_Apply<Base::Service>>;
+
+constexpr int kPostedPerQueue = 64;
+constexpr std::chrono::milliseconds kRetryAfter{50};
+
+int64_t Since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+// The engine's refusals say why; callers are told when to come back.
+Outcome RefuseFromEngine(const absl::Status& status) {
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  if (!refusal) return Refuse(status);
+  switch (*refusal) {
+    case Refusal::kDraining:
+      return Refuse(Unavailable("DRAINING", ToStd(status.message()), kRetryAfter), RejectReason::kDraining);
+    case Refusal::kQueueFull:
+      return Refuse(Unavailable("OVERLOADED", ToStd(status.message()), kRetryAfter), RejectReason::kQueueFull);
+    case Refusal::kInflightBytes:
+      break;
+  }
+  return Refuse(Unavailable("OVERLOADED", ToStd(status.message()), kRetryAfter), RejectReason::kInflightBytes);
+}
+
+// `Parse`, `Run` and `Write` of one of the two methods.
+template <typename Result, typename Parse, typename Run, typename Write>
+std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Parse parse, Run run, Write write) {
+  return [=](grpc::ByteBuffer bytes, Reply reply) {
+    const Clock::time_point start = Clock::now();
+    auto request = (context->parser.*parse)(bytes);
+    bytes.Clear();  // the payloads keep what they need
+    const int64_t decode_ns = Since(start);
+    if (!request.ok()) return std::move(reply).Send(Refuse(request.status()));
+
+    auto charge = context->engine->Charge(request->charged_bytes());
+    if (!charge.ok()) return std::move(reply).Send(RefuseFromEngine(charge.status()));
+    reply.Hold(*std::move(charge));
+    std::shared_ptr<CallContext> call = reply.context();
+    (context->engine->*run)(std::move(call), *std::move(request),
+                            [context, write, decode_ns, reply = std::move(reply)](Answer<Result> answer) mutable {
+                              if (!answer.status.ok()) return std::move(reply).Send(RefuseFromEngine(answer.status));
+                              const Clock::time_point write_start = Clock::now();
+                              Outcome outcome;
+                              answer.stages.decode_ns = decode_ns;
+                              outcome.stages = answer.stages;
+                              auto response = write(std::move(answer), context->engine->backend().name());
+                              if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
+                              outcome.response = *std::move(response);
+                              outcome.stages.copy_ns += Since(write_start);
+                              std::move(reply).Send(std::move(outcome));
+                            });
+  };
+}
+
+}  // namespace
+
+ServiceMethods MakePositionService(ServiceContext* context) {
+  ServiceMethods made;
+  made.name = Base::service_full_name();
+  auto service = std::make_unique<RawService>();
+
+  Method precompute;
+  precompute.name = made.name + "/Precompute";
+  precompute.path = ResponsePath::kZeroCopy;
+  precompute.posted = kPostedPerQueue;
+  precompute.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestPrecompute(call, request, writer, queue, queue, tag);
+  };
+  using ParsePrecompute = absl::StatusOr<ValidatedPrecompute> (RequestParser::*)(const grpc::ByteBuffer&) const;
+  precompute.handle = Handler<PrecomputeResult>(context, static_cast<ParsePrecompute>(&RequestParser::ParsePrecompute),
+                                                &Engine::Precompute, &WritePrecompute);
+  made.methods.push_back(std::move(precompute));
+
+  Method apply;
+  apply.name = made.name + "/Apply";
+  apply.path = ResponsePath::kZeroCopy;
+  apply.posted = kPostedPerQueue;
+  apply.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestApply(call, request, writer, queue, queue, tag);
+  };
+  using ParseApply = absl::StatusOr<ValidatedApply> (RequestParser::*)(const grpc::ByteBuffer&) const;
+  apply.handle =
+      Handler<ApplyResult>(context, static_cast<ParseApply>(&RequestParser::ParseApply), &Engine::Apply, &WriteApply);
+  made.methods.push_back(std::move(apply));
+
+  made.service = std::move(service);
+  return made;
+}
+
+}  // namespace phasor::server

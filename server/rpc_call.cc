@@ -1,0 +1,240 @@
+#include "server/rpc_call.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+#include "server/text.h"
+
+namespace phasor::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kRequestIdKey[] = "x-request-id";
+constexpr size_t kMaxRequestId = 128;
+constexpr std::chrono::milliseconds kRetryAfterOverload{50};
+
+double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+int64_t Microseconds(int64_t nanoseconds) { return nanoseconds / 1000; }
+
+bool IsRequestId(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxRequestId &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
+}
+
+// 64 random bits in hex: only to find lines of one call, nothing relies on it being unique.
+std::string NewRequestId() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return absl::StrFormat("%016x", random());
+}
+
+// Warnings are what the operator should look at; a caller's mistake is none.
+LogLevel AccessLevel(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::DATA_LOSS:
+      return LogLevel::kWarning;
+    default:
+      return LogLevel::kInfo;
+  }
+}
+
+}  // namespace
+
+Reply::~Reply() {
+  if (call_ != nullptr) std::move(*this).Send(Refuse(absl::InternalError("a handler gave no answer")));
+}
+const std::shared_ptr<CallContext>& Reply::context() const { return call_->context(); }
+bool Reply::on_admin_listener() const { return call_->on_admin_listener(); }
+void Reply::Hold(std::shared_ptr<const void> charge) { call_->Hold(std::move(charge)); }
+void Reply::Send(Outcome outcome) && { std::exchange(call_, nullptr)->Answer(std::move(outcome)); }
+
+bool CallAdmission::TryEnter() { return inflight_->fetch_add(1, std::memory_order_relaxed) < limit_; }
+
+bool AccessLog::Wants(grpc::StatusCode code) {
+  if (!logger_->enabled(AccessLevel(code))) return false;
+  if (code != grpc::StatusCode::OK) return true;
+  return every_ > 0 && seen_.fetch_add(1, std::memory_order_relaxed) % every_ == 0;
+}
+
+void CallGroup::AddObject() {
+  const std::lock_guard lock(mutex_);
+  ++objects_;
+}
+
+void CallGroup::RemoveObject() {
+  // Under the lock, so that whoever AwaitNone lets go cannot destroy this object before the notification is through.
+  const std::lock_guard lock(mutex_);
+  if (--objects_ == 0) none_.notify_all();
+}
+
+bool CallGroup::AwaitNone(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return none_.wait_for(lock, limit, [this] { return objects_ == 0; });
+}
+
+void RpcCall::Post(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) {
+  auto* call = new RpcCall(group, method, queue);
+  method->request_next(&call->server_context_, &call->request_, &call->writer_, queue, &call->request_event_);
+}
+
+RpcCall::RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue)
+    : group_(group), method_(method), queue_(queue) {
+  group_->AddObject();
+  server_context_.AsyncNotifyWhenDone(&done_event_);
+}
+
+RpcCall::~RpcCall() = default;
+
+void RpcCall::OnRequest(bool ok) {
+  if (!ok) {
+    // The done event never comes for a call that never started.
+    CallGroup* group = group_;
+    delete this;
+    group->RemoveObject();
+    return;
+  }
+  Post(group_, method_, queue_);  // first: somebody should be waiting for the next call whatever this one does
+  arrived_ = Clock::now();
+  events_left_ = 2;
+  group_->AddCall();
+  context_ = std::make_shared<CallContext>();
+  request_bytes_ = static_cast<int64_t>(request_.Length());
+  ReadDeadline();
+  ReadRequestId();
+
+  const bool admitted = group_->admission().TryEnter();
+  if (!admitted) {
+    Answer(Refuse(
+        Unavailable("OVERLOADED",
+                    Cat("the server is serving ", group_->admission().limit(), " calls already (max_inflight_requests)"),
+                    kRetryAfterOverload),
+        RejectReason::kInflightRequests));
+  } else if (context_->deadline <= arrived_) {
+    Answer(Refuse(
+        MakeError(absl::StatusCode::kDeadlineExceeded, "DEADLINE_PASSED", "the call's deadline had passed when it arrived"),
+        RejectReason::kDeadline));
+  } else {
+    method_->handle(std::move(request_), Reply(this));
+  }
+}
+
+void RpcCall::ReadDeadline() {
+  const auto deadline = server_context_.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return;
+  const auto left = deadline - std::chrono::system_clock::now();
+  // A deadline centuries away would overflow the steady clock.
+  if (left < std::chrono::hours(24 * 365)) context_->deadline = arrived_ + left;
+}
+
+void RpcCall::ReadRequestId() {
+  const auto& metadata = server_context_.client_metadata();
+  const auto found = metadata.find(kRequestIdKey);
+  if (found != metadata.end()) {
+    const std::string_view given(found->second.data(), found->second.size());
+    if (IsRequestId(given)) {
+      request_id_ = given;
+      server_context_.AddTrailingMetadata(kRequestIdKey, request_id_);
+    }
+  }
+}
+
+void RpcCall::Answer(Outcome outcome) {
+  outcome_.status = std::move(outcome.status);
+  outcome_.stages = outcome.stages;
+  outcome_.rejected = outcome.rejected;
+  finish_began_ = Clock::now();
+  if (outcome_.status.ok()) {
+    response_bytes_ = static_cast<int64_t>(outcome.response.Length());
+    answered_.store(true, std::memory_order_release);
+    writer_.Finish(outcome.response, grpc::Status::OK, &finish_event_);
+    return;
+  }
+  const grpc::Status status = ToGrpcStatus(outcome_.status);
+  sent_code_ = status.error_code();
+  reason_ = ErrorReason(outcome_.status);
+  if (request_id_.empty()) {
+    request_id_ = NewRequestId();
+    server_context_.AddTrailingMetadata(kRequestIdKey, request_id_);
+  }
+  if (const auto pushback = RetryPushbackMs(outcome_.status)) {
+    server_context_.AddTrailingMetadata(kPushbackTrailer, Cat(*pushback));
+  }
+  answered_.store(true, std::memory_order_release);
+  writer_.FinishWithError(status, &finish_event_);
+}
+
+void RpcCall::OnDone(bool ok) {
+  if (server_context_.IsCancelled()) {
+    was_cancelled_ = true;
+    context_->cancelled.store(true, std::memory_order_relaxed);
+  }
+  ReleaseOne();
+}
+
+void RpcCall::OnFinish(bool ok) {
+  static_cast<void>(answered_.load(std::memory_order_acquire));  // true by now: Finish was called after the store
+  finished_ = Clock::now();
+  ReleaseOne();
+}
+
+void RpcCall::ReleaseOne() {
+  if (--events_left_ > 0) return;
+  Account();
+  held_.reset();
+  group_->admission().Leave();
+  CallGroup* group = group_;
+  delete this;
+  group->RemoveCall();
+  group->RemoveObject();
+}
+
+grpc::StatusCode RpcCall::FinalCode() const {
+  if (!was_cancelled_ || sent_code_ != grpc::StatusCode::OK) return sent_code_;
+  return finished_ >= context_->deadline ? grpc::StatusCode::DEADLINE_EXCEEDED : grpc::StatusCode::CANCELLED;
+}
+
+void RpcCall::Account() {
+  const grpc::StatusCode code = FinalCode();
+  const double seconds = Seconds(finished_ - arrived_);
+  method_->metrics->Finished(code, seconds, request_bytes_, response_bytes_);
+  if (sent_code_ == grpc::StatusCode::OK) {
+    method_->metrics->ObserveStage(Stage::kDecode, 1e-9 * static_cast<double>(outcome_.stages.decode_ns));
+    method_->metrics->ObserveStage(Stage::kQueue, 1e-9 * static_cast<double>(outcome_.stages.queue_ns));
+    method_->metrics->ObserveStage(Stage::kBuild, 1e-9 * static_cast<double>(outcome_.stages.build_ns));
+    method_->metrics->ObserveStage(Stage::kCopy, 1e-9 * static_cast<double>(outcome_.stages.copy_ns));
+    method_->metrics->ObserveStage(Stage::kSend, Seconds(finished_ - finish_began_));
+  } else {
+    group_->metrics().Rejected(outcome_.rejected);
+  }
+  if (group_->log().Wants(code)) LogAccess(code, seconds);
+}
+
+void RpcCall::LogAccess(grpc::StatusCode code, double seconds) const {
+  const std::string peer = server_context_.peer();
+  const std::string id = request_id_.empty() ? NewRequestId() : request_id_;
+  // What callers are not told about an internal error is told here.
+  const std::string_view message = ToStd(outcome_.status.message());
+  group_->log().logger().Event(AccessLevel(code), "request",
+                               {{"request_id", std::string_view(id)},
+                                {"method", std::string_view(method_->name)},
+                                {"code", StatusCodeName(code)},
+                                {"reason", std::string_view(reason_)},
+                                {"detail", message},
+                                {"peer", std::string_view(peer)},
+                                {"request_bytes", request_bytes_},
+                                {"response_bytes", response_bytes_},
+                                {"total_us", static_cast<int64_t>(seconds * 1e6)},
+                                {"decode_us", Microseconds(outcome_.stages.decode_ns)},
+                                {"queue_us", Microseconds(outcome_.stages.queue_ns)},
+                                {"build_us", Microseconds(outcome_.stages.build_ns)},
+                                {"copy_us", Microseconds(outcome_.stages.copy_ns)},
+                                {"send_us", static_cast<int64_t>(Seconds(finished_ - finish_began_) * 1e6)}});
+}
+
+}  // namespace phasor::server

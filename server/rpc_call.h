@@ -1,0 +1,158 @@
+// The wrapper round every call, of every method: admit, hand to the method's handler, answer, and account for it.
+//
+// Life of an object: posted (waits for a call) → handled (its Reply is out) → answered (Finish is under way) → gone. gRPC
+// reports through events of the completion queue, whose one thread runs all the steps below but Answer, which may come from
+// any thread:
+//   OnRequest(ok)  a call came; not ok: the server shuts down, and nothing else will happen
+//   OnDone         the call is over for gRPC: completed, or cancelled (client gone, deadline passed, shutdown)
+//   OnFinish(ok)   the answer was handed to the network, or could not be
+// After a good OnRequest both OnDone and OnFinish come, in either order; the second one deletes the object.
+#ifndef PHASOR_SERVER_RPC_CALL_H_
+#define PHASOR_SERVER_RPC_CALL_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+
+#include "server/logging.h"
+#include "server/method.h"
+#include "server/metrics.h"
+
+namespace phasor::server {
+
+// What comes back from a completion queue as a tag.
+class CompletionEvent {
+ public:
+  virtual void Complete(bool ok) = 0;
+
+ protected:
+  ~CompletionEvent() = default;
+};
+
+// How many calls may be served at once, over all listeners. Thread-safe.
+class CallAdmission {
+ public:
+  CallAdmission(int64_t limit, std::atomic<int64_t>* inflight) : limit_(limit), inflight_(inflight) {}
+  bool TryEnter();  // counts the call in any case; false: it is one too many and must be refused
+  void Leave() { inflight_->fetch_sub(1, std::memory_order_relaxed); }
+  int64_t limit() const { return limit_; }
+  int64_t inflight() const { return inflight_->load(std::memory_order_relaxed); }
+
+ private:
+  const int64_t limit_;
+  std::atomic<int64_t>* const inflight_;
+};
+
+// Which calls are logged: every failed one, and of the others one in `every` (0: none).
+class AccessLog {
+ public:
+  AccessLog(std::shared_ptr<Logger> logger, int64_t every) : logger_(std::move(logger)), every_(every) {}
+  bool Wants(grpc::StatusCode code);
+  Logger& logger() const { return *logger_; }
+
+ private:
+  std::shared_ptr<Logger> logger_;
+  const int64_t every_;
+  std::atomic<int64_t> seen_{0};
+};
+
+// Shared by all calls of one gRPC server. Outlives them: AwaitNone.
+class CallGroup {
+ public:
+  CallGroup(CallAdmission* admission, Metrics* metrics, AccessLog* log, bool admin)
+      : admission_(admission), metrics_(metrics), log_(log), admin_(admin) {}
+
+  CallAdmission& admission() const { return *admission_; }
+  Metrics& metrics() const { return *metrics_; }
+  AccessLog& log() const { return *log_; }
+  bool admin() const { return admin_; }  // calls that change something are allowed
+
+  // Objects that exist, posted or serving, and calls that came and are not gone.
+  void AddObject();
+  void RemoveObject();
+  void AddCall() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void RemoveCall() { calls_.fetch_sub(1, std::memory_order_relaxed); }
+  int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  // Until no object is left, or for `limit`; whether none is left.
+  bool AwaitNone(std::chrono::milliseconds limit);
+
+ private:
+  CallAdmission* const admission_;
+  Metrics* const metrics_;
+  AccessLog* const log_;
+  const bool admin_;
+  std::atomic<int64_t> calls_{0};
+  std::mutex mutex_;
+  std::condition_variable none_;
+  int64_t objects_ = 0;
+};
+
+class RpcCall {
+ public:
+  // Waits for the next call of `method` on `queue`. The object owns itself.
+  static void Post(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue);
+
+  // Through Reply only.
+  const std::shared_ptr<CallContext>& context() const { return context_; }
+  bool on_admin_listener() const { return group_->admin(); }
+  void Hold(std::shared_ptr<const void> charge) { held_ = std::move(charge); }
+  void Answer(Outcome outcome);
+
+ private:
+  struct Event final : CompletionEvent {
+    Event(RpcCall* owner, void (RpcCall::*then)(bool)) : call(owner), step(then) {}
+    void Complete(bool ok) override { (call->*step)(ok); }
+    RpcCall* const call;
+    void (RpcCall::* const step)(bool);
+  };
+
+  RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue);
+  ~RpcCall();
+
+  void OnRequest(bool ok);
+  void OnDone(bool ok);
+  void OnFinish(bool ok);
+  void ReleaseOne();
+
+  void ReadDeadline();
+  void ReadRequestId();
+  grpc::StatusCode FinalCode() const;
+  void Account();
+  void LogAccess(grpc::StatusCode code, double seconds) const;
+
+  CallGroup* const group_;
+  const Method* const method_;
+  grpc::ServerCompletionQueue* const queue_;
+  Event request_event_{this, &RpcCall::OnRequest};
+  Event done_event_{this, &RpcCall::OnDone};
+  Event finish_event_{this, &RpcCall::OnFinish};
+
+  grpc::ServerContext server_context_;
+  ResponseWriter writer_{&server_context_};
+  grpc::ByteBuffer request_;
+
+  std::shared_ptr<CallContext> context_;
+  std::shared_ptr<const void> held_;
+  std::string request_id_;
+  std::chrono::steady_clock::time_point arrived_, finish_began_, finished_;
+  int64_t request_bytes_ = 0, response_bytes_ = 0;
+  Outcome outcome_;  // without the response
+  grpc::StatusCode sent_code_ = grpc::StatusCode::OK;
+  std::string reason_;
+  int events_left_ = 0;  // of the queue's thread alone
+  bool was_cancelled_ = false;
+  // Orders what Answer wrote, on whatever thread, before what OnFinish reads.
+  std::atomic<bool> answered_{false};
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_RPC_CALL_H_

@@ -1,0 +1,287 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+
+#include "kernels/backend.h"
+#include "kernels/encodings/plan.h"
+#include "server/cgroup.h"
+#include "server/metrics.h"
+#include "server/metrics_listener.h"
+#include "server/self_test.h"
+#include "server/services.h"
+#include "server/text.h"
+#include "server/transport.h"
+#include "server/warm.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int kMostRpcThreads = 4;
+constexpr size_t kControlQueue = 64;
+// gRPC's message limit is the payload's limit and this.
+constexpr int64_t kMessageOverhead = 1 << 20;
+
+bool IsHostPort(std::string_view address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  return colon != std::string_view::npos && colon > 0 && absl::SimpleAtoi(ToAbsl(address.substr(colon + 1)), &port) &&
+         port >= 0 && port <= 65535;
+}
+
+bool IsLoopback(std::string_view address) {
+  return address.starts_with("127.") || address.starts_with("localhost:") || address.starts_with("[::1]:");
+}
+
+absl::Status BadAddress(std::string_view flag, std::string_view given, std::string_view allowed) {
+  return absl::InvalidArgumentError(Cat(flag, ": given \"", given, "\"; allowed: ", allowed));
+}
+
+absl::Status CheckAddresses(const ServerOptions& options) {
+  for (const std::string& address : options.listen) {
+    if (!IsHostPort(address) && !absl::StartsWith(address, "unix:")) {
+      return BadAddress("--listen", address, "HOST:PORT (port 0 picks a free one) or unix:PATH");
+    }
+  }
+  for (const std::string& address : options.admin_listen) {
+    if (!absl::StartsWith(address, "unix:") && !(IsHostPort(address) && IsLoopback(address))) {
+      return BadAddress("--admin-listen", address,
+                        "unix:PATH, or HOST:PORT with a loopback host (127.0.0.1, localhost, [::1])");
+    }
+  }
+  if (!options.metrics_listen.empty() && !IsHostPort(options.metrics_listen)) {
+    return BadAddress("--metrics-listen", options.metrics_listen,
+                      "HOST:PORT (port 0 picks a free one), or off to expose no metrics");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<WarmTable>> ReadWarmList(const ServerOptions& options) {
+  std::vector<WarmTable> tables;
+  for (const std::string& value : options.warm) {
+    auto some = ReadWarmValue(value, options.limits.max_positions);
+    if (!some.ok()) return some.status();
+    std::move(some->begin(), some->end(), std::back_inserter(tables));
+  }
+  return tables;
+}
+
+std::vector<ServiceMethods> MakeServices(ServiceContext* context) {
+  std::vector<ServiceMethods> services;
+  services.push_back(MakePositionService(context));
+  services.push_back(MakeCatalogService(context));
+  services.push_back(MakeAdminService(context));
+  for (ServiceMethods& service : services) {
+    for (Method& method : service.methods) method.metrics = context->metrics->AddMethod(method.name, method.path);
+  }
+  return services;
+}
+
+std::string WithPort(const std::string& address, int port) {
+  if (absl::StartsWith(address, "unix:")) return address;
+  return Cat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const ServerOptions& options) {
+  if (absl::Status status = CheckAddresses(options); !status.ok()) return status;
+  if (auto backend = CreateBackend(options.backend); !backend.ok()) {
+    return absl::InvalidArgumentError(Cat("--backend: ", backend.status().message()));
+  }
+  return ReadWarmList(options).status();
+}
+
+// Members in the order of their dependence: what is above outlives what is below.
+struct Server::Impl {
+  Impl(ServerOptions given, std::shared_ptr<Logger> to)
+      : options(std::move(given)),
+        logger(std::move(to)),
+        access_log(logger, options.log_access_every),
+        context(options.limits),
+        control(std::make_unique<ControlThread>(kControlQueue)) {}
+
+  absl::Status StartEngine();
+  absl::Status StartMetrics();
+  absl::Status Warm();
+  absl::Status StartTransports();
+
+  const ServerOptions options;
+  const std::shared_ptr<Logger> logger;
+  AccessLog access_log;
+  ServiceContext context;
+  std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<MetricsListener> metrics_listener;
+  std::unique_ptr<CallAdmission> admission;
+  std::unique_ptr<CallGroup> public_calls, admin_calls;
+  std::unique_ptr<ControlThread> control;
+  std::unique_ptr<Transport> public_transport, admin_transport;
+  bool shut_down = false;
+};
+
+absl::Status Server::Impl::StartEngine() {
+  auto backend = CreateBackend(options.backend);
+  if (!backend.ok()) return backend.status();
+  if (absl::Status status = SelfTest(**backend); !status.ok()) return status;
+
+  Metrics::Build build;
+  build.version = context.version = PHASOR_VERSION;
+  build.numerics_version = kNumericsVersion;
+  build.backend = std::string((*backend)->name());
+  build.backend_description = (*backend)->description();
+  logger->Event(LogLevel::kInfo, "backend",
+                {{"name", std::string_view(build.backend)},
+                 {"runs_on", std::string_view(build.backend_description)},
+                 {"self_test", std::string_view("passed")}});
+  metrics = std::make_unique<Metrics>(build);
+
+  EngineOptions engine_options;
+  engine_options.worker_threads = options.worker_threads;
+  engine_options.cache_bytes = options.cache_bytes;
+  engine_options.max_queue = options.limits.max_queue;
+  engine_options.max_inflight_bytes = options.limits.max_inflight_bytes;
+  engine_options.pool_keep_bytes = options.pool_keep_bytes;
+  engine = std::make_unique<Engine>(engine_options, *std::move(backend),
+                                    [m = metrics.get()](double seconds) { m->TableBuilt(seconds); });
+  metrics->WatchEngine([e = engine.get()] { return e->stats(); });
+
+  admission = std::make_unique<CallAdmission>(options.limits.max_inflight_requests, &metrics->inflight_requests());
+  public_calls = std::make_unique<CallGroup>(admission.get(), metrics.get(), &access_log, false);
+  admin_calls = std::make_unique<CallGroup>(admission.get(), metrics.get(), &access_log, true);
+  context.engine = engine.get();
+  context.metrics = metrics.get();
+  context.admission = admission.get();
+  context.control = control.get();
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::StartMetrics() {
+  const std::string& address = options.metrics_listen;
+  if (address.empty()) return absl::OkStatus();
+  auto listener = MetricsListener::Start(address, *metrics);
+  if (!listener.ok() && options.metrics_fallback) {
+    logger->Event(LogLevel::kWarning, "metrics port taken, picking another", {{"address", std::string_view(address)}});
+    listener = MetricsListener::Start(WithPort(address, 0), *metrics);
+  }
+  if (!listener.ok()) return listener.status();
+  metrics_listener = *std::move(listener);
+  const std::string effective = WithPort(address, metrics_listener->port());
+  logger->Event(LogLevel::kInfo, "metrics", {{"address", std::string_view(effective)}});
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::Warm() {
+  const auto tables = ReadWarmList(options);
+  if (!tables.ok()) return tables.status();
+  for (const WarmTable& table : *tables) {
+    const auto start = std::chrono::steady_clock::now();
+    if (absl::Status status = engine->Warm(table.source, table.dtype, table.rows); !status.ok()) {
+      return absl::Status(status.code(), Cat("--warm: ", table.label, ": ", status.message()));
+    }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    logger->Event(LogLevel::kInfo, "warmed",
+                  {{"table", std::string_view(table.label)},
+                   {"dtype", Name(table.dtype)},
+                   {"rows", table.rows},
+                   {"ms", took.count()}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::StartTransports() {
+  TransportOptions transport;
+  transport.flag = "--listen";
+  transport.addresses = options.listen;
+  transport.queues = options.rpc_threads > 0 ? options.rpc_threads : std::min(DefaultWorkerThreads(), kMostRpcThreads);
+  transport.max_receive_bytes = options.limits.max_request_bytes + kMessageOverhead;
+  // What gRPC holds for calls that nobody has looked at yet; twice what admission lets in leaves room for both directions.
+  transport.quota_bytes = 2 * (options.limits.max_inflight_bytes + transport.max_receive_bytes);
+  transport.max_concurrent_streams = options.max_concurrent_streams;
+  transport.max_connection_age = options.max_connection_age;
+  transport.channelz = options.channelz;
+  auto started = Transport::Start(transport, MakeServices(&context), public_calls.get());
+  if (!started.ok()) return started.status();
+  public_transport = *std::move(started);
+  if (options.admin_listen.empty()) return absl::OkStatus();
+
+  transport.flag = "--admin-listen";
+  transport.addresses = options.admin_listen;
+  transport.queues = 1;
+  transport.admin = true;
+  started = Transport::Start(transport, MakeServices(&context), admin_calls.get());
+  if (!started.ok()) return started.status();
+  admin_transport = *std::move(started);
+  return absl::OkStatus();
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { Shutdown(std::chrono::milliseconds(0)); }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options, std::shared_ptr<Logger> logger) {
+  if (absl::Status status = CheckAddresses(options); !status.ok()) return status;
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(logger));
+  if (absl::Status status = impl->StartEngine(); !status.ok()) return status;
+  std::unique_ptr<Server> server(new Server(std::move(impl)));
+  Impl& it = *server->impl_;
+  if (absl::Status status = it.StartMetrics(); !status.ok()) return status;
+  // Listening comes before warming, so that probes are answered (liveness: yes, readiness: not yet) meanwhile.
+  if (absl::Status status = it.StartTransports(); !status.ok()) return status;
+  if (absl::Status status = it.Warm(); !status.ok()) return status;
+  it.public_transport->SetServing(true);
+  if (it.admin_transport) it.admin_transport->SetServing(true);
+  for (const std::string& address : server->addresses()) {
+    it.logger->Event(LogLevel::kInfo, "serving", {{"address", std::string_view(address)}});
+  }
+  for (size_t i = 0; i < it.options.admin_listen.size(); ++i) {
+    const std::string address = WithPort(it.options.admin_listen[i], server->admin_ports()[i]);
+    it.logger->Event(LogLevel::kInfo, "serving admin", {{"address", std::string_view(address)}});
+  }
+  return server;
+}
+
+std::vector<int> Server::ports() const { return impl_->public_transport->ports(); }
+
+std::vector<int> Server::admin_ports() const {
+  return impl_->admin_transport ? impl_->admin_transport->ports() : std::vector<int>();
+}
+
+int Server::metrics_port() const { return impl_->metrics_listener ? impl_->metrics_listener->port() : 0; }
+
+std::vector<std::string> Server::addresses() const {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < impl_->options.listen.size(); ++i) all.push_back(WithPort(impl_->options.listen[i], ports()[i]));
+  return all;
+}
+
+std::shared_ptr<grpc::Channel> Server::InProcessChannel() { return impl_->public_transport->InProcessChannel(); }
+
+void Server::BeginDrain() {
+  impl_->context.draining.store(true, std::memory_order_relaxed);
+  impl_->public_transport->SetServing(false);
+  if (impl_->admin_transport) impl_->admin_transport->SetServing(false);
+}
+
+void Server::Shutdown(std::chrono::milliseconds grace) {
+  if (impl_->shut_down) return;
+  impl_->shut_down = true;
+  impl_->context.draining.store(true, std::memory_order_relaxed);
+  const auto end = std::chrono::steady_clock::now() + grace;
+  if (impl_->public_transport) impl_->public_transport->Shutdown(grace);
+  if (impl_->admin_transport) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    impl_->admin_transport->Shutdown(std::max(left, std::chrono::milliseconds(0)));
+  }
+}
+
+Engine& Server::engine() { return *impl_->engine; }
+
+std::string Server::ScrapeMetrics() const { return impl_->metrics->Scrape(); }
+
+int64_t Server::inflight_requests() const { return impl_->admission->inflight(); }
+
+}  // namespace phasor::server

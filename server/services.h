@@ -1,0 +1,84 @@
+// The three services of the contract, each as a gRPC service object and its methods' handlers.
+#ifndef PHASOR_SERVER_SERVICES_H_
+#define PHASOR_SERVER_SERVICES_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/control_thread.h"
+#include "server/engine.h"
+#include "server/limits.h"
+#include "server/method.h"
+#include "server/metrics.h"
+#include "server/request_parser.h"
+#include "server/rpc_call.h"
+#include "server/transport.h"
+
+namespace phasor::server {
+
+// What handlers work with. Everything pointed to outlives every call.
+struct ServiceContext {
+  explicit ServiceContext(const Limits& given) : limits(given), parser(given) {}
+
+  const Limits limits;
+  const RequestParser parser;
+  Engine* engine = nullptr;
+  Metrics* metrics = nullptr;
+  CallAdmission* admission = nullptr;
+  ControlThread* control = nullptr;
+  std::string version;
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  std::atomic<bool> draining{false};
+};
+
+// A service object belongs to one gRPC server, so every transport gets its own set. `context` must outlive it.
+ServiceMethods MakePositionService(ServiceContext* context);
+ServiceMethods MakeCatalogService(ServiceContext* context);
+ServiceMethods MakeAdminService(ServiceContext* context);
+
+// A control-plane method that answers at once, on the queue's thread: `answer` takes a Request and a const Reply& and gives
+// a StatusOr of the response.
+template <typename Request, typename Answer>
+std::function<void(grpc::ByteBuffer, Reply)> Immediate(Answer answer) {
+  return [answer = std::move(answer)](grpc::ByteBuffer bytes, Reply reply) {
+    Request request;
+    if (absl::Status status = ParseMessage(&bytes, &request); !status.ok()) {
+      return std::move(reply).Send(Refuse(std::move(status)));
+    }
+    auto response = answer(request, std::as_const(reply));
+    std::move(reply).Send(response.ok() ? AnswerWith(*response) : Refuse(response.status()));
+  };
+}
+
+// The same on the control thread, unless the caller has gone by then.
+template <typename Request, typename Answer>
+std::function<void(grpc::ByteBuffer, Reply)> OnControlThread(ServiceContext* context, Answer answer) {
+  auto run = std::make_shared<Answer>(std::move(answer));
+  return [context, run = std::move(run)](grpc::ByteBuffer bytes, Reply reply) {
+    Request request;
+    if (absl::Status status = ParseMessage(&bytes, &request); !status.ok()) {
+      return std::move(reply).Send(Refuse(std::move(status)));
+    }
+    auto pending = std::make_shared<Reply>(std::move(reply));
+    absl::AnyInvocable<void() &&> work = [run, request = std::move(request), pending] {
+      if (absl::Status gone = pending->context()->Check(); !gone.ok()) {
+        return std::move(*pending).Send(Refuse(std::move(gone)));
+      }
+      auto response = (*run)(request, std::as_const(*pending));
+      std::move(*pending).Send(response.ok() ? AnswerWith(*response) : Refuse(response.status()));
+    };
+    if (!context->control->Submit(work)) {
+      std::move(*pending).Send(
+          Refuse(Unavailable("OVERLOADED", "too many control calls are waiting", std::chrono::milliseconds(100)),
+                 RejectReason::kQueueFull));
+    }
+  };
+}
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_SERVICES_H_

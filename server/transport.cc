@@ -1,0 +1,165 @@
+#include "server/transport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "grpc/grpc.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpcpp/ext/channelz_service_plugin.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+
+#include "server/text.h"
+
+namespace phasor::server {
+namespace {
+
+// gRPC keeps these switches per process, for all servers created afterwards.
+void EnablePlugins(bool channelz) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    // Health comes with gRPC as raw bytes; reflection can describe it only when its descriptor is linked in.
+    static_cast<void>(grpc::health::v1::HealthCheckRequest::descriptor());
+  });
+  static std::once_flag channelz_once;
+  if (channelz) std::call_once(channelz_once, [] { grpc::channelz::experimental::InitChannelzService(); });
+}
+
+void Configure(const TransportOptions& options, grpc::ServerBuilder* builder) {
+  constexpr int64_t kIntMax = std::numeric_limits<int>::max();
+  builder->SetMaxReceiveMessageSize(static_cast<int>(std::min(options.max_receive_bytes, kIntMax)));
+  builder->SetMaxSendMessageSize(-1);
+  // Two servers would otherwise share a port and split its calls, without an error.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A megabyte of gzip can hold a gigabyte: nothing is inflated, and compressed requests are refused.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  // Clients with a keepalive of 10 s or more are welcome, also between calls.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  if (options.max_connection_age.count() > 0) {
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, static_cast<int>(options.max_connection_age.count() * 1000));
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, 300'000);
+  }
+  if (options.quota_bytes > 0) {
+    builder->SetResourceQuota(grpc::ResourceQuota("phasor").Resize(static_cast<size_t>(options.quota_bytes)));
+  }
+}
+
+void ServeQueue(grpc::ServerCompletionQueue* queue) {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue->Next(&tag, &ok)) static_cast<CompletionEvent*>(tag)->Complete(ok);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> Transport::Start(const TransportOptions& options,
+                                                            std::vector<ServiceMethods> services, CallGroup* group) {
+  EnablePlugins(options.channelz);
+  std::unique_ptr<Transport> transport(new Transport(std::move(services), group));
+  if (absl::Status status = transport->Listen(options); !status.ok()) return status;
+  transport->ServeQueues();
+  return transport;
+}
+
+Transport::Transport(std::vector<ServiceMethods> services, CallGroup* group)
+    : services_(std::move(services)), group_(group) {}
+
+Transport::~Transport() { Shutdown(std::chrono::milliseconds(0)); }
+
+absl::Status Transport::Listen(const TransportOptions& options) {
+  grpc::ServerBuilder builder;
+  Configure(options, &builder);
+  ports_.assign(options.addresses.size(), 0);
+  for (size_t i = 0; i < options.addresses.size(); ++i) {
+    builder.AddListeningPort(options.addresses[i], grpc::InsecureServerCredentials(), &ports_[i]);
+  }
+  for (const ServiceMethods& service : services_) builder.RegisterService(service.service.get());
+  for (int i = 0; i < options.queues; ++i) queues_.push_back(builder.AddCompletionQueue());
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    return absl::FailedPreconditionError(
+        Cat(options.flag, ": cannot listen on ", absl::StrJoin(options.addresses, ", "),
+            ": the port is taken, or the address is not one of this host. Allowed: HOST:PORT with a free port "
+            "(port 0 picks one) or unix:PATH"));
+  }
+  for (size_t i = 0; i < ports_.size(); ++i) {
+    if (absl::StartsWith(options.addresses[i], "unix:")) ports_[i] = 0;
+  }
+  server_->GetHealthCheckService()->SetServingStatus(kLivenessService, true);
+  SetServing(false);
+  return absl::OkStatus();
+}
+
+void Transport::ServeQueues() {
+  for (const auto& queue : queues_) {
+    for (const ServiceMethods& service : services_) {
+      for (const Method& method : service.methods) {
+        for (int i = 0; i < method.posted; ++i) RpcCall::Post(group_, &method, queue.get());
+      }
+    }
+    threads_.emplace_back(ServeQueue, queue.get());
+  }
+}
+
+std::shared_ptr<grpc::Channel> Transport::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  return server_->InProcessChannel(arguments);
+}
+
+void Transport::SetServing(bool serving) {
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  health->SetServingStatus("", serving);
+  for (const ServiceMethods& service : services_) health->SetServingStatus(service.name, serving);
+}
+
+void Transport::Shutdown(std::chrono::milliseconds grace) {
+  if (shut_down_) return;
+  shut_down_ = true;
+  if (server_ == nullptr) {
+    // The builder failed. Its queues still want to be shut down and emptied.
+    for (const auto& queue : queues_) {
+      queue->Shutdown();
+      ServeQueue(queue.get());
+    }
+    return;
+  }
+  // gRPC's Shutdown waits for every stream. Health's Watch streams never end by themselves, so they are cancelled as soon as
+  // no call of ours runs any more; an answer counts as running until it was handed to the network.
+  std::atomic<bool> finished{false};
+  std::thread canceller([this, &finished] {
+    constexpr std::chrono::milliseconds kTick{10};
+    constexpr int kQuietTicks = 5;
+    for (int quiet = 0; !finished.load(std::memory_order_relaxed); std::this_thread::sleep_for(kTick)) {
+      quiet = group_->calls() == 0 ? quiet + 1 : 0;
+      if (quiet > 0 && quiet % kQuietTicks == 0) grpc_server_cancel_all_calls(server_->c_server());
+    }
+  });
+  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  finished.store(true, std::memory_order_relaxed);
+  canceller.join();
+  // Every posted call comes back now, and those that run were cancelled. Only when none is left may the queues close: an
+  // answer on a closed queue would abort the process.
+  while (!group_->AwaitNone(std::chrono::seconds(1))) {
+  }
+  for (const auto& queue : queues_) queue->Shutdown();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+}  // namespace phasor::server
