@@ -1,0 +1,101 @@
+#include "server/buffer_pool.h"
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+TEST(BufferPool, AlignsBySize) {
+  BufferPool pool(64 * kMiB);
+  for (int64_t size : {int64_t{0}, int64_t{1}, int64_t{4096}, int64_t{5000}, kMiB, 2 * kMiB, 3 * kMiB + 1, 17 * kMiB}) {
+    auto buffer = pool.Allocate(size);
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_EQ((*buffer)->size(), size);
+    const auto address = reinterpret_cast<uintptr_t>((*buffer)->data());
+    EXPECT_EQ(address % (size >= 2 * kMiB ? 2 * kMiB : 4096), 0u) << size;
+    std::memset((*buffer)->data(), 0x5a, static_cast<size_t>(size));
+  }
+}
+
+TEST(BufferPool, ReusesABlockOfTheSameClassAndWastesLittle) {
+  BufferPool pool(64 * kMiB);
+  std::byte* first = (*pool.Allocate(3 * kMiB))->data();
+  EXPECT_EQ(pool.stats().used_bytes, 0);
+  EXPECT_EQ(pool.stats().free_bytes, 3 * kMiB);
+  auto again = pool.Allocate(3 * kMiB - 100);
+  EXPECT_EQ((*again)->data(), first);
+  EXPECT_EQ(pool.stats().reused, 1);
+  EXPECT_EQ(pool.stats().fresh, 1);
+  for (int64_t size = 16 << 10; size < 40 * kMiB; size = size * 9 / 8 + 1) {
+    const int64_t before = pool.stats().used_bytes;
+    auto buffer = pool.Allocate(size);
+    EXPECT_LE(pool.stats().used_bytes - before, size * 5 / 4 + 4096) << size;
+  }
+}
+
+TEST(BufferPool, KeepsNoMoreThanItMayAndTrims) {
+  BufferPool pool(4 * kMiB);
+  {
+    std::vector<std::shared_ptr<Buffer>> buffers;
+    for (int i = 0; i < 8; ++i) buffers.push_back(*pool.Allocate(kMiB));
+    EXPECT_EQ(pool.stats().used_bytes, 8 * kMiB);
+  }
+  EXPECT_EQ(pool.stats().used_bytes, 0);
+  EXPECT_EQ(pool.stats().free_bytes, 4 * kMiB);
+  // A block of another class displaces what was unused for longest.
+  {
+    auto other = pool.Allocate(2 * kMiB);
+  }
+  EXPECT_EQ(pool.stats().free_bytes, 4 * kMiB);
+  pool.Trim(kMiB);
+  EXPECT_LE(pool.stats().free_bytes, kMiB);
+  pool.Trim(0);
+  EXPECT_EQ(pool.stats().free_bytes, 0);
+}
+
+TEST(BufferPool, RefusesWhatNoMachineHas) {
+  BufferPool pool(kMiB);
+  EXPECT_EQ(pool.Allocate(int64_t{1} << 60).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(pool.stats().used_bytes, 0);
+}
+
+TEST(BufferPool, BuffersOutliveThePool) {
+  std::shared_ptr<Buffer> buffer;
+  {
+    BufferPool pool(kMiB);
+    buffer = *pool.Allocate(100000);
+  }
+  std::memset(buffer->data(), 1, 100000);
+  buffer.reset();
+}
+
+TEST(BufferPool, ManyThreadsNeverShareABlock) {
+  BufferPool pool(8 * kMiB);
+  std::vector<std::thread> threads;
+  std::atomic<int> mixed{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        auto buffer = *pool.Allocate(4096 << (i % 4));
+        std::memset(buffer->data(), t + 1, 4096);
+        std::this_thread::yield();
+        for (int b = 0; b < 4096; ++b) mixed += buffer->data()[b] != static_cast<std::byte>(t + 1);
+        // The last reference may die on another thread.
+        if (i % 50 == 0) std::thread([last = std::move(buffer)]() mutable { last.reset(); }).join();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(mixed, 0);
+  EXPECT_EQ(pool.stats().used_bytes, 0);
+}
+
+}  // namespace
+}  // namespace phasor::server
