@@ -2,7 +2,7 @@
 # `make load`: starts phasord on a free loopback port, sends it each scenario of scenarios.py with ghz, once with the method
 # found by reflection and once from the descriptor set, and reports rates, latencies, errors (none allowed) and memory.
 #
-#   LOAD_SECONDS=10 per run   LOAD_CONCURRENCY=16 calls in flight over LOAD_CONNECTIONS=4
+#   LOAD_SECONDS=10 per run   LOAD_CONCURRENCY=16 calls in flight over LOAD_CONNECTIONS=4   PHASOR_BUILD_DIR=build
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -10,14 +10,15 @@ seconds=${LOAD_SECONDS:-10}
 concurrency=${LOAD_CONCURRENCY:-16}
 connections=${LOAD_CONNECTIONS:-4}
 tools=${PHASOR_TOOLS_DIR:-build/_tools}/bin
-protoset=build/generated/phasor.protoset
-work=build/load
+build=${PHASOR_BUILD_DIR:-build}
+protoset=$build/generated/phasor.protoset
+work=$build/load
 rm -rf "$work"
 mkdir -p "$work/results"
 
 python3 deploy/load/scenarios.py "$work/requests"
 
-build/bin/phasord --listen=127.0.0.1:0 --drain-delay=0 > "$work/out" 2> "$work/server.log" &
+"$build/bin/phasord" --listen=127.0.0.1:0 --drain-delay=0 > "$work/out" 2> "$work/server.log" &
 server=$!
 # Only while it is still ours: a reaped id may be another process's.
 trap 'if [[ -n $server ]]; then kill "$server" 2> /dev/null || true; fi' EXIT
