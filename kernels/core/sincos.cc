@@ -160,7 +160,7 @@ Real128 ToReal128(DoubleDouble value) {
 }
 
 Real128 Multiply(const Real128& a, const Real128& b) {
-  if (a.mantissa == 0 || b.mantissa == 0) return Real128{0, 0, a.negative != b.negative};
+  if (a.mantissa == 0 || b.mantissa == 0) return Real128{};
   // The full 256-bit product: an exact one must stay exact.
   const uint128 low = static_cast<uint128>(Low(a.mantissa)) * Low(b.mantissa);
   const uint128 cross_a = static_cast<uint128>(High(a.mantissa)) * Low(b.mantissa);
@@ -218,7 +218,7 @@ SinCos128 SinCosOfRadians(float angle) {
     }
     result = SinCosOfPhase(PhaseOf(window, static_cast<int64_t>(m)));
   }
-  if (bits >> 31 != 0) result.sin.negative = !result.sin.negative;
+  if (bits >> 31 != 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
   return result;
 }
 

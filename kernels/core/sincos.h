@@ -41,13 +41,13 @@ struct SinCos128 {
 // quarter turns give exact 0 and ±1. |position| < 2^63.
 SinCos128 SinCosOfPosition(const Turns& frequency, int64_t position);
 
-// Of an angle in radians. Finite; the sine of −0 is −0 (negative set, mantissa 0).
+// Of an angle in radians. Finite; the sine of −0 is +0, as every zero here.
 SinCos128 SinCosOfRadians(float angle);
 
 // IEEE bits of value rounded once, to nearest even, denormals kept, overflow to infinity. `fraction_bits` ≤ 52.
 uint64_t RoundReal128(const Real128& value, int exponent_bits, int fraction_bits);
 
-// The same as a T: double, float, F16 or BF16. Zero is +0 unless `negative` is set.
+// The same as a T: double, float, F16 or BF16. Zero is +0 unless `negative` is set, which no function above does.
 template <typename T>
 T RoundTo(const Real128& value) {
   return FromBits<T>(RoundReal128(value, FloatFormat<T>::kExponentBits, FloatFormat<T>::kFractionBits));

@@ -36,9 +36,7 @@ HWY_INLINE Complex EvaluateCompat(VF angle) {
   const VD n = hn::Sub(sum, magic);
   const VD rest = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
   const VD x = hn::Mul(rest, hn::Set(d, 0x1.921fb54442d18p+0));  // quarters to radians
-  Complex z = SinCosInQuarter<false>(x, hn::BitCast(DU64(), sum));
-  z.sin = hn::IfThenElse(hn::Eq(a, hn::Zero(d)), a, z.sin);  // the sine of −0 is −0
-  return z;
+  return SinCosInQuarter<false>(x, hn::BitCast(DU64(), sum));
 }
 
 HWY_NOINLINE void RepairCompat(Complex z, VF angle, float* cos_out, float* sin_out) {

@@ -27,7 +27,7 @@ T EntryFrom(double z, double error, const Turns& frequency, int64_t position, co
   return ExactEntry<T>(frequency, position, factor, component);
 }
 
-// cos or sin of an f32 angle, correctly rounded to f32; the canonical NaN for an infinite angle. sin(−0) = −0.
+// cos or sin of an f32 angle, correctly rounded to f32; the canonical NaN for an infinite angle. Zeros are +0.
 inline float CompatEntry(float angle, Component component) {
   if ((BitsOf(angle) & 0x7fffffff) >= kInfinityBits<float>) return FromBits<float>(kCanonicalNaNBits<float>);
   const SinCos128 value = SinCosOfRadians(angle);

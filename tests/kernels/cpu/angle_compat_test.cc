@@ -19,7 +19,7 @@ namespace {
 
 uint64_t Expected(const AnglePlan& plan, int64_t pair, int64_t position, bool sine, bool inverse, DType dtype) {
   const float angle = plan.inv_freq_f32[static_cast<size_t>(pair)] * static_cast<float>(position);
-  const float value = CompatByMpfr(angle, sine);
+  const float value = CompatByMpfr(angle, sine) + 0.0f;  // zeros are +0
   const float scaled = inverse ? value / plan.attention_factor_f32 : value * plan.attention_factor_f32;
   return VisitFloat(dtype, [&](auto type) -> uint64_t {
     using T = typename decltype(type)::type;
