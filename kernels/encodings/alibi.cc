@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array kParameters{
     ParameterCard{"num_heads", "attention heads of the whole model, before any split", "the number of slopes", "1 … 65536"},
-    ParameterCard{"max_bias", "the first power-of-two heads have slopes down to 2^−max_bias", "8", "> 0, ≤ 256"},
+    ParameterCard{"max_bias", "the first power-of-two heads have slopes down to 2^−max_bias", "8", "0 … 256"},
     ParameterCard{"form", "causal: slope·(key − query), signed; symmetric: −slope·|key − query|", "causal",
                   "causal, symmetric"},
     ParameterCard{"slopes", "replace the rule; taken as the doubles they are", "absent",
@@ -64,9 +64,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};
   AlibiSpec& s = std::get<AlibiSpec>(canonical.spec);
   SpecChecker check(&canonical);
-  if (s.max_bias && !(*s.max_bias > 0 && *s.max_bias <= kMaxBias)) {
-    check.Fail("alibi.max_bias", FormatNumber(*s.max_bias), "> 0, ≤ 256");
-  }
+  if (s.max_bias) check.InRange("alibi.max_bias", *s.max_bias, 0, kMaxBias);
   if (s.slopes.empty()) {
     check.InRange("alibi.num_heads", s.num_heads, 1, kMaxHeads);
     check.Default("alibi.max_bias", s.max_bias, 8.0, "8");

@@ -47,7 +47,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeRope(const EncodingSpec& spec,
 }
 
 std::vector<Wide> RopeFrequencies(const Wide& base, int64_t dim, int64_t count) {
-  // One power, then products: 2^15 products cost at most 15 of the 320 bits.
+  // One power, then products: the most there are, 2^19, cost at most 20 of the 320 bits.
   const Wide ratio = Pow(base, Wide(-2.0) / Wide::FromInt(dim));
   std::vector<Wide> frequencies;
   frequencies.reserve(count);

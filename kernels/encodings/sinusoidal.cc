@@ -16,8 +16,8 @@ constexpr std::array kParameters{
     ParameterCard{"spacing", "paper: exponents −2i/dim; endpoint_inclusive: −i/(dim/2 − 1), so that the last is 1/base",
                   "paper", "paper, endpoint_inclusive"},
     ParameterCard{"position_offset", "position m reads row m + position_offset of the library's table", "0",
-                  "−2^31 + 1 … 2^31 − 1"},
-    ParameterCard{"padding_row", "this row of the library's table is zeros", "absent", "0 … 2^31 − 1"},
+                  "−2^30 + 1 … 2^30 − 1"},
+    ParameterCard{"padding_row", "this row of the library's table is zeros", "absent", "0 … 2^30 − 1"},
 };
 
 constexpr Card kCard{
@@ -38,7 +38,8 @@ constexpr Card kCard{
     .source = "Vaswani et al., arXiv 1706.03762, §3.5; fairseq sinusoidal_positional_embedding; Whisper model.py",
 };
 
-constexpr int64_t kMaxRow = (int64_t{1} << 31) - 1;
+// An offset only shifts rows, which have the limit of positions (2^31) themselves.
+constexpr int64_t kMaxRow = (int64_t{1} << 30) - 1;
 
 absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};

@@ -165,7 +165,7 @@ std::vector<BadSpec> BadSpecs() {
   sinusoidal([](SinusoidalSpec& s) { s.base = -1; }, "sinusoidal.base", "-1");
   sinusoidal([](SinusoidalSpec& s) { s.layout = static_cast<SinusoidalLayout>(7); }, "sinusoidal.layout", "7");
   sinusoidal([](SinusoidalSpec& s) { s.spacing = static_cast<SinusoidalSpacing>(0); }, "sinusoidal.spacing", "0");
-  sinusoidal([](SinusoidalSpec& s) { s.position_offset = int64_t{1} << 31; }, "sinusoidal.position_offset", "2147483648");
+  sinusoidal([](SinusoidalSpec& s) { s.position_offset = int64_t{1} << 30; }, "sinusoidal.position_offset", "1073741824");
   sinusoidal([](SinusoidalSpec& s) { s.padding_row = -1; }, "sinusoidal.padding_row", "-1");
 
   bad.push_back({Alibi(0), "alibi.num_heads", "0"});
@@ -173,7 +173,7 @@ std::vector<BadSpec> BadSpecs() {
   const auto alibi = [&bad](auto change, std::string field, std::string given) {
     bad.push_back({With(Alibi(2), change), std::move(field), std::move(given)});
   };
-  alibi([](AlibiSpec& s) { s.max_bias = 0; }, "alibi.max_bias", "0");
+  alibi([](AlibiSpec& s) { s.max_bias = -1; }, "alibi.max_bias", "-1");
   alibi([](AlibiSpec& s) { s.max_bias = kNan; }, "alibi.max_bias", "nan");
   alibi([](AlibiSpec& s) { s.form = static_cast<AlibiForm>(3); }, "alibi.form", "3");
   alibi([](AlibiSpec& s) { s.slopes = {1, 2, 3}; }, "alibi.slopes", "3 entries");

@@ -60,6 +60,7 @@ TEST(AlibiTest, PowersOfTwoAreExact) {
   const Resolved resolved = ResolveOf(alibi);
   for (const DoubleDouble& s : std::get<BiasPlan>(resolved.plan).slopes) EXPECT_EQ(s.lo, 0);
   EXPECT_THAT(Slopes(1), testing::ElementsAre(0x1p-8));
+  EXPECT_THAT(Slopes(3, 0), testing::ElementsAre(1, 1, 1));
   EXPECT_THAT(Slopes(2, 16), testing::ElementsAre(0x1p-8, 0x1p-16));
 }
 
