@@ -1,0 +1,119 @@
+// The request parser on any bytes: what it accepts keeps the promises of server/request.h, what it refuses is told in full.
+// Input: one byte that chooses the method (one bit) and the longest slice (the rest), then the message's bytes.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string_view>
+#include <variant>
+
+#include "google/protobuf/stubs/logging.h"
+
+#include "server/grpc_status.h"
+#include "server/request_parser.h"
+#include "tests/proto/codec_check.h"
+#include "tests/server/status_details.h"
+
+namespace phasor::server {
+namespace {
+
+// Small enough that any allocation sized by the input alone would show.
+constexpr Limits kLimits = {
+    .max_batch_items = 8,
+    .max_tensors_per_item = 4,
+    .max_item_elements = 1 << 20,
+    .max_item_bytes = 1 << 22,
+    .max_total_bytes = 1 << 23,
+    .max_request_bytes = 1 << 20,
+    .max_position = 1 << 20,
+    .max_positions = 1 << 16,
+    .max_heads = 64,
+};
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+void CheckError(const absl::Status& status) {
+  Require(status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented,
+          "only the request is to blame");
+  const google::rpc::Status rpc = ToRpcStatus(status);
+  google::rpc::Status parsed;
+  Require(DetailsOf<google::rpc::ErrorInfo>(rpc).size() == 1, "one ErrorInfo");
+  Require(parsed.ParseFromString(rpc.SerializeAsString()), "valid UTF-8");
+  Require(rpc.ByteSizeLong() < 6144, "it fits in the trailers");
+}
+
+void CheckPositions(const PositionSet& positions) {
+  Require(positions.count >= 0 && positions.count <= kLimits.max_positions * kLimits.max_tensors_per_item, "count");
+  Require(positions.ids.empty() || static_cast<int64_t>(positions.ids.size()) == positions.count, "one id per row");
+  int64_t largest = positions.count == 0 ? -1 : positions.at(0);
+  for (int64_t row = 0; row < positions.count; ++row) {
+    const int64_t position = positions.at(row);
+    Require(position >= -kLimits.max_position && position <= kLimits.max_position, "position within bounds");
+    largest = std::max(largest, position);
+  }
+  Require(positions.largest == largest, "the largest position");
+}
+
+void CheckItem(const PrecomputeItem& item) {
+  Require(item.payload_bytes >= 0 && item.payload_bytes <= kLimits.max_item_bytes, "bytes of an item");
+  if (const auto* table = std::get_if<TableRequest>(&item.window)) return CheckPositions(table->positions);
+  const auto& bias = std::get<BiasRequest>(item.window);
+  const auto& alibi = std::get<AlibiSpec>(item.source.spec.spec);
+  Require(bias.first_head >= 0 && bias.heads >= 1 && bias.first_head + bias.heads <= alibi.num_heads, "heads");
+  Require(bias.queries >= 1 && bias.keys >= 1, "extents");
+}
+
+void CheckItem(const ApplyItem& item) {
+  CheckPositions(item.positions);
+  const auto& rope = std::get<RopeSpec>(item.source.spec.spec);
+  for (const TensorInput& t : item.tensors) {
+    Require(item.positions.count == (item.per_batch ? t.batch * t.sequence : t.sequence), "one position per token");
+    Require(t.head_dim == rope.head_dim, "head_dim");
+    Require(t.payload.empty() || TotalSize(t.payload) == t.bytes, "the storage's size");
+    if (t.batch * t.sequence * t.heads == 0) continue;
+    const int64_t end =
+        (t.batch - 1) * t.batch_stride + (t.sequence - 1) * t.sequence_stride + (t.heads - 1) * t.head_stride + t.head_dim;
+    Require(end * SizeOf(t.dtype) <= t.bytes, "the last element lies inside the storage");
+    for (const Bytes& piece : t.payload)
+      Require(piece.size == 0 || piece.data[piece.size - 1] <= std::byte{255}, "readable");
+  }
+}
+
+template <typename V>
+void Check(const absl::StatusOr<V>& batch) {
+  if (!batch.ok()) return CheckError(batch.status());
+  Require(!batch->items().empty() && batch->items().size() <= static_cast<size_t>(kLimits.max_batch_items), "items");
+  int64_t total = 0;
+  for (const auto& item : batch->items()) {
+    if (!item.ok()) {
+      CheckError(item.status());
+      continue;
+    }
+    CheckItem(*item);
+    total += item->payload_bytes;
+  }
+  Require(total <= kLimits.max_total_bytes && batch->charged_bytes() >= total, "total");
+}
+
+}  // namespace
+}  // namespace phasor::server
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const google::protobuf::LogSilencer quiet;
+  std::mt19937_64 random(size);
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const grpc::ByteBuffer buffer = phasor::raw::Split(bytes, 1 + data[0] / 2, random);
+  const phasor::server::RequestParser parser(phasor::server::kLimits);
+  if (data[0] % 2 == 0) {
+    phasor::server::Check(parser.ParsePrecompute(buffer));
+  } else {
+    phasor::server::Check(parser.ParseApply(buffer));
+  }
+  return 0;
+}
