@@ -69,58 +69,62 @@ HWY_INLINE Complex MultiplyComplex(Complex z, Complex w) {
   return Complex{FmaSub(z.cos, w.cos, hn::Mul(z.sin, w.sin)), Fma(z.sin, w.cos, hn::Mul(z.cos, w.sin))};
 }
 
-// cos and sin of x for |x| ≤ π/4 and a little.
-// kFine: within 8u of the true values, relative, when x is good to 3.5u (Taylor; what is left out is below u/2).
-// Else: within 2^-41, relative (interpolation at Chebyshev nodes: 2^-45.8 and 2^-41.6).
-template <bool kFine>
-HWY_INLINE Complex SinCosNear0(VD x) {
+// cos and sin of x for |x| ≤ π/4 and a little, x good to 3.5u: within 8u of the true values, relative (Taylor; what is left
+// out is below u/2).
+HWY_INLINE Complex SinCosFine(VD x) {
   const DD d;
   const auto c = [d](double value) HWY_ATTR { return hn::Set(d, value); };
   const VD y = hn::Mul(x, x);
-  VD s, k;
-  if constexpr (kFine) {
-    s = c(-1.0 / 1307674368000.0);
-    s = Fma(s, y, c(1.0 / 6227020800.0));
-    s = Fma(s, y, c(-1.0 / 39916800.0));
-    s = Fma(s, y, c(1.0 / 362880.0));
-    s = Fma(s, y, c(-1.0 / 5040.0));
-    s = Fma(s, y, c(1.0 / 120.0));
-    s = Fma(s, y, c(-1.0 / 6.0));
-    k = c(1.0 / 20922789888000.0);
-    k = Fma(k, y, c(-1.0 / 87178291200.0));
-    k = Fma(k, y, c(1.0 / 479001600.0));
-    k = Fma(k, y, c(-1.0 / 3628800.0));
-    k = Fma(k, y, c(1.0 / 40320.0));
-    k = Fma(k, y, c(-1.0 / 720.0));
-    k = Fma(k, y, c(1.0 / 24.0));
-    k = Fma(k, y, c(-0.5));
-  } else {
-    s = c(-0x1.aa22d55a71ec1p-26);
-    s = Fma(s, y, c(0x1.71d99e0778793p-19));
-    s = Fma(s, y, c(-0x1.a019fd8b68017p-13));
-    s = Fma(s, y, c(0x1.1111110fcd4fdp-7));
-    s = Fma(s, y, c(-0x1.5555555555152p-3));
-    k = c(-0x1.24706993fe8bep-22);
-    k = Fma(k, y, c(0x1.a012857f15f58p-16));
-    k = Fma(k, y, c(-0x1.6c16bacc4a3bep-10));
-    k = Fma(k, y, c(0x1.555555513a509p-5));
-    k = Fma(k, y, c(-0x1.fffffffffe5f0p-2));
-  }
+  VD s = c(-1.0 / 1307674368000.0);
+  s = Fma(s, y, c(1.0 / 6227020800.0));
+  s = Fma(s, y, c(-1.0 / 39916800.0));
+  s = Fma(s, y, c(1.0 / 362880.0));
+  s = Fma(s, y, c(-1.0 / 5040.0));
+  s = Fma(s, y, c(1.0 / 120.0));
+  s = Fma(s, y, c(-1.0 / 6.0));
+  VD k = c(1.0 / 20922789888000.0);
+  k = Fma(k, y, c(-1.0 / 87178291200.0));
+  k = Fma(k, y, c(1.0 / 479001600.0));
+  k = Fma(k, y, c(-1.0 / 3628800.0));
+  k = Fma(k, y, c(1.0 / 40320.0));
+  k = Fma(k, y, c(-1.0 / 720.0));
+  k = Fma(k, y, c(1.0 / 24.0));
+  k = Fma(k, y, c(-0.5));
   return Complex{Fma(k, y, c(1.0)), Fma(hn::Mul(x, y), s, x)};
 }
 
-// e^(i·(x + quarter·π/2)); the low two bits of `quarter` count.
-template <bool kFine>
-HWY_INLINE Complex SinCosInQuarter(VD x, VU64 quarter) {
+// cos and sin of r quarter turns for |r| ≤ 1/2 and a little: within 2^-41, relative, when r is good to 2^-48 (interpolation
+// at Chebyshev nodes in r²: 2^-45.8 and 2^-41.6).
+HWY_INLINE Complex SinCosFast(VD r) {
+  const DD d;
+  const auto c = [d](double value) HWY_ATTR { return hn::Set(d, value); };
+  const VD y = hn::Mul(r, r);
+  VD s = c(-0x1.de408fda6efa3p-19);
+  s = Fma(s, y, c(0x1.507402ce620f6p-13));
+  s = Fma(s, y, c(-0x1.32d2c9e3d6756p-8));
+  s = Fma(s, y, c(0x1.466bc675d7aacp-4));
+  s = Fma(s, y, c(-0x1.4abbce625ba6fp-1));
+  s = Fma(s, y, c(0x1.921fb54442d18p+0));
+  VD k = c(-0x1.a1e1efc00f0d5p-16);
+  k = Fma(k, y, c(0x1.e1ec5b2512855p-11));
+  k = Fma(k, y, c(-0x1.55d3c1abaf4fbp-6));
+  k = Fma(k, y, c(0x1.03c1f07e95d6bp-2));
+  k = Fma(k, y, c(-0x1.3bd3cc9be35cbp+0));
+  return Complex{Fma(k, y, c(1.0)), hn::Mul(r, s)};
+}
+
+// z·i^quarter; the low two bits of `quarter` count.
+HWY_INLINE Complex TurnByQuarters(Complex z, VU64 quarter) {
   const DD d;
   const DU64 du;
-  const Complex near = SinCosNear0<kFine>(x);
-  const VU64 two = hn::Set(du, uint64_t{2});
   const auto swap = hn::MaskFromVec(hn::BitCast(d, hn::Sub(hn::Zero(du), hn::And(quarter, hn::Set(du, uint64_t{1})))));
-  const VD sin_sign = hn::BitCast(d, hn::ShiftLeft<62>(hn::And(quarter, two)));
-  const VD cos_sign = hn::BitCast(d, hn::ShiftLeft<62>(hn::And(hn::Add(quarter, hn::Set(du, uint64_t{1})), two)));
-  return Complex{hn::Xor(hn::IfThenElse(swap, near.sin, near.cos), cos_sign),
-                 hn::Xor(hn::IfThenElse(swap, near.cos, near.sin), sin_sign)};
+  const VU64 sign = hn::Set(du, uint64_t{1} << 63);
+  // Bit 63: whether sin is negative; one quarter on, whether cos is.
+  const VU64 half = hn::ShiftLeft<62>(quarter);
+  const VU64 next = hn::Add(half, hn::Set(du, uint64_t{1} << 62));
+  const VU64 cos = hn::BitCast(du, hn::IfThenElse(swap, z.sin, z.cos));
+  const VU64 sin = hn::BitCast(du, hn::IfThenElse(swap, z.cos, z.sin));
+  return Complex{hn::BitCast(d, hn::Xor(cos, hn::And(next, sign))), hn::BitCast(d, hn::Xor(sin, hn::And(half, sign)))};
 }
 
 // The product of the low 32 bits of each lane.
@@ -152,7 +156,11 @@ HWY_INLINE Complex SinCosOfTurns(VU64 high, VU64 low, VU64 position) {
   const VU64 quarter = hn::ShiftRight<62>(shifted);
   const auto rest = hn::BitCast(di, hn::Sub(phase, hn::ShiftLeft<62>(quarter)));  // in [−2^61, 2^61): ±1/8 turn
   const VD turns = Fma(hn::ConvertTo(d, hn::BitCast(di, fraction)), hn::Set(d, 0x1p-32), hn::ConvertTo(d, rest));
-  return SinCosInQuarter<kFine>(hn::Mul(turns, hn::Set(d, 0x1.921fb54442d18p-62)), quarter);  // 2π·2^-64
+  if constexpr (kFine) {
+    return TurnByQuarters(SinCosFine(hn::Mul(turns, hn::Set(d, 0x1.921fb54442d18p-62))), quarter);  // 2π·2^-64
+  } else {
+    return TurnByQuarters(SinCosFast(hn::Mul(turns, hn::Set(d, 0x1p-62))), quarter);
+  }
 }
 
 // ---- The rounding test: RN(z + e) = RN(z − e) for the stored type decides the entry, when the true value is strictly
@@ -180,6 +188,14 @@ template <typename T>
 HWY_INLINE bool Any(Doubts<T> doubts) {
   return hn::GetLane(doubts.bits) != 0;
 }
+// For floats whose error is below 2^-40·|z|: that is at most kRelativeUlps in the last place of the double.
+inline constexpr uint64_t kRelativeUlps = uint64_t{1} << 13;
+HWY_INLINE void EmitRelative(VD z, float* HWY_RESTRICT out, Doubts<float>& doubts) {
+  const uint64_t bits = BitsOf(hn::GetLane(z)) + (uint64_t{1} << 28);
+  *out = Narrow<float>(hn::GetLane(z));
+  doubts.bits.raw |= ((bits + kRelativeUlps) ^ (bits - kRelativeUlps)) >> 29;
+}
+
 template <bool kStream, typename T>
 HWY_INLINE void EmitEnds(VD high, VD low, T* HWY_RESTRICT out, Doubts<T>& doubts) {
   const T high_entry = Narrow<T>(hn::GetLane(high));
@@ -231,6 +247,18 @@ HWY_INLINE VU64 RoundBothEnds(VD high, VD low, Doubts<T>& doubts) {
   const VU64 low_bits = hn::Add(hn::BitCast(du, low), half);
   doubts.bits = hn::Or(doubts.bits, hn::Xor(high_bits, low_bits));
   return high_bits;
+}
+
+// For errors below 2^-40·|z|: that is at most so many units in the last place of the double.
+inline constexpr uint64_t kRelativeUlps = uint64_t{1} << 13;
+HWY_INLINE void EmitRelative(VD z, float* HWY_RESTRICT out, Doubts<float>& doubts) {
+  const DU64 du;
+  constexpr uint64_t kHalf = uint64_t{1} << (kDroppedBits<float> - 1);
+  const VU64 bits = hn::BitCast(du, z);
+  const VU64 high_bits = hn::Add(bits, hn::Set(du, kHalf + kRelativeUlps));
+  const VU64 low_bits = hn::Add(bits, hn::Set(du, kHalf - kRelativeUlps));
+  hn::StoreU(ToF32(z), DF(), out);
+  doubts.bits = hn::Or(doubts.bits, hn::Xor(high_bits, low_bits));
 }
 
 // kStream: past the cache, `out` aligned to the vector.

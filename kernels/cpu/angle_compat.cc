@@ -35,11 +35,11 @@ HWY_INLINE Complex EvaluateCompat(VF angle) {
   const VD sum = Fma(a, two_over_pi, magic);
   const VD n = hn::Sub(sum, magic);
   const VD rest = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
-  const VD x = hn::Mul(rest, hn::Set(d, 0x1.921fb54442d18p+0));  // quarters to radians
-  return SinCosInQuarter<false>(x, hn::BitCast(DU64(), sum));
+  return TurnByQuarters(SinCosFast(rest), hn::BitCast(DU64(), sum));
 }
 
-HWY_NOINLINE void RepairCompat(Complex z, VF angle, float* cos_out, float* sin_out) {
+// Decides the entries of one vector of a row by bounds that hold for every value.
+HWY_INLINE void RepairCompat(Complex z, VF angle, float* cos_out, float* sin_out) {
   double cos[kLanes], sin[kLanes];
   float angles[kLanes];
   hn::StoreU(z.cos, DD(), cos);
@@ -86,15 +86,20 @@ HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, int64_t 
     }
     return;
   }
-  const VD above = hn::Set(DD(), 1 + kBound);
-  const VD below = hn::Set(DD(), 1 - kBound);
+  const auto angle_at = [&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, chunk.inv_freq + i), hn::Set(d, p)); };
+  Doubts<float> doubts = NoDoubts<float>();
   for (int64_t i = 0; i < columns; i += kLanes) {
-    const VF angle = hn::Mul(hn::LoadU(d, chunk.inv_freq + i), hn::Set(d, p));
-    const Complex z = EvaluateCompat(angle);
-    Doubts<float> doubts = NoDoubts<float>();
-    EmitEnds<false>(hn::Mul(z.cos, above), hn::Mul(z.cos, below), cos + i, doubts);
-    EmitEnds<false>(hn::Mul(z.sin, above), hn::Mul(z.sin, below), sin + i, doubts);
-    if (HWY_UNLIKELY(Any(doubts))) RepairCompat(z, angle, cos + i, sin + i);
+    const Complex z = EvaluateCompat(angle_at(i));
+    EmitRelative(z.cos, cos + i, doubts);
+    EmitRelative(z.sin, sin + i, doubts);
+  }
+  if (HWY_LIKELY(!Any(doubts))) return;
+  for (int64_t i = 0; i < columns; i += kLanes) {
+    doubts = NoDoubts<float>();
+    const Complex z = EvaluateCompat(angle_at(i));
+    EmitRelative(z.cos, cos + i, doubts);
+    EmitRelative(z.sin, sin + i, doubts);
+    if (Any(doubts)) RepairCompat(z, angle_at(i), cos + i, sin + i);
   }
 }
 
