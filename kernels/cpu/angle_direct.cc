@@ -11,6 +11,7 @@
 #include "kernels/cpu/angle-inl.h"
 #include "kernels/cpu/angle_kernels.h"
 #include "kernels/cpu/angle_repair.h"
+#include "kernels/cpu/angle_rounding-inl.h"
 #include "kernels/cpu/angle_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
