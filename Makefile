@@ -21,7 +21,7 @@ help:  ## This list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: build  ## The main job on real models' configurations, checked; stops what it started
-	@deploy/demo.sh
+	@python3 deploy/demo.py
 
 build:  ## build/bin/phasord (the server) and build/bin/phasor (the command-line tool)
 	$(need) build test

@@ -1,0 +1,155 @@
+// phasor schemes, card, resolve: the catalogue.
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "client/cli/spec_arg.h"
+#include "client/cli/tool.h"
+
+namespace phasor::cli {
+namespace {
+
+absl::Status RunSchemes(Tool& tool) {
+  absl::StatusOr<client::Client*> client = tool.Connect();
+  if (!client.ok()) return client.status();
+  auto answer = (*client)->ListSchemes();
+  if (!answer.ok()) return answer.status();
+  if (tool.json) return tool.PrintJson(*answer);
+  std::string text;
+  for (const v1::SchemeSummary& scheme : answer->schemes()) {
+    absl::StrAppendFormat(&text, "%-18s %-6s %s%s\n", scheme.name(), scheme.family(), scheme.title(),
+                          scheme.needs_sequence_length() ? "  (needs --length)" : "");
+  }
+  absl::StrAppend(&text, "\nphasor card SCHEME tells more.\n");
+  return tool.Print(text);
+}
+
+absl::Status RunCard(Tool& tool, const std::string& name) {
+  absl::StatusOr<client::Client*> client = tool.Connect();
+  if (!client.ok()) return client.status();
+  v1::GetSchemeRequest request;
+  request.set_name(name);
+  auto card = (*client)->GetScheme(request);
+  if (!card.ok()) return card.status();
+  if (tool.json) return tool.PrintJson(*card);
+  std::string text = absl::StrCat(card->scheme().title(), "  (", card->scheme().name(), ")\n\n", card->scheme().summary(),
+                                  "\n\nFormula\n  ", card->formula(), "\n\nParameters\n");
+  for (const v1::ParameterCard& parameter : card->parameters()) {
+    absl::StrAppend(&text, "  ", parameter.name(), ": ", parameter.meaning(), "\n      default ", parameter.default_value(),
+                    "; range ", parameter.range(), "\n");
+  }
+  absl::StrAppend(&text, "\nUsed by\n  ", card->used_by(), "\n\nHow it goes wrong\n  ", card->pitfalls(), "\n\nSource\n  ",
+                  card->source(), "\n");
+  return tool.Print(text);
+}
+
+std::string LayerRanges(const google::protobuf::RepeatedField<int64_t>& layers) {
+  std::string text;
+  for (int i = 0; i < layers.size();) {
+    int j = i;
+    while (j + 1 < layers.size() && layers[j + 1] == layers[j] + 1) ++j;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", layers[i], j > i ? absl::StrCat("–", layers[j]) : "");
+    i = j + 1;
+  }
+  return text;
+}
+
+void AppendNotes(std::string& text, absl::string_view title, const google::protobuf::RepeatedPtrField<v1::Warning>& notes) {
+  for (const v1::Warning& note : notes)
+    absl::StrAppend(&text, "  ", title, "  ", note.field(), note.field().empty() ? "" : ": ", note.message(), "\n");
+}
+
+void AppendNumbers(std::string& text, absl::string_view name, const google::protobuf::RepeatedField<double>& numbers) {
+  constexpr int kShown = 4;
+  if (numbers.empty()) return;
+  std::vector<std::string> shown;
+  for (int i = 0; i < std::min(numbers.size(), kShown); ++i) shown.push_back(absl::StrFormat("%.17g", numbers[i]));
+  if (numbers.size() > kShown + 1) shown.push_back("…");
+  if (numbers.size() > kShown) shown.push_back(absl::StrFormat("%.17g", numbers[numbers.size() - 1]));
+  absl::StrAppend(&text, "  ", name, " [", numbers.size(), "]  ", absl::StrJoin(shown, ", "), "\n");
+}
+
+absl::Status AppendLayer(std::string& text, const v1::ResolvedLayer& layer) {
+  absl::StrAppend(&text, "\n", layer.layer_type().empty() ? "all layers" : layer.layer_type());
+  if (!layer.layers().empty()) absl::StrAppend(&text, "  (layers ", LayerRanges(layer.layers()), ")");
+  absl::StrAppend(&text, "\n");
+  if (layer.kind() == v1::POSITION_KIND_NONE) absl::StrAppend(&text, "  no position encoding\n");
+  if (layer.kind() == v1::POSITION_KIND_UNSERVED)
+    absl::StrAppend(&text, "  ", layer.unserved(), ": not served by this version\n");
+  if (layer.has_spec()) {
+    const auto json = ToJson(layer.spec(), /*pretty=*/false);
+    if (!json.ok()) return json.status();
+    absl::StrAppend(&text, "  scheme   ", layer.scheme(), "\n  spec     ", *json, "\n");
+  }
+  AppendNotes(text, "default", layer.defaults());
+  AppendNotes(text, "derived", layer.derived());
+  AppendNotes(text, "warning", layer.warnings());
+  if (layer.num_q_heads() > 0)
+    absl::StrAppend(&text, "  heads    ", layer.num_q_heads(), " query, ", layer.num_kv_heads(), " key/value\n");
+  if (layer.max_position() > 0) absl::StrAppend(&text, "  maximum  ", layer.max_position(), " positions\n");
+  AppendNumbers(text, "inv_freq", layer.inv_freq());
+  AppendNumbers(text, "slopes", layer.slopes());
+  if (layer.has_attention_factor())
+    absl::StrAppendFormat(&text, "  attention_factor          %.17g\n", layer.attention_factor());
+  if (layer.has_softmax_scale()) absl::StrAppendFormat(&text, "  softmax_scale             %.17g\n", layer.softmax_scale());
+  if (layer.has_softmax_scale_multiplier())
+    absl::StrAppendFormat(&text, "  softmax_scale_multiplier  %.17g\n", layer.softmax_scale_multiplier());
+  if (layer.has_scale_after())
+    absl::StrAppendFormat(&text, "  scale_after               %.17g  (times scores + bias)\n", layer.scale_after());
+  if (layer.has_embedding_multiplier())
+    absl::StrAppendFormat(&text, "  embedding_multiplier      %.17g\n", layer.embedding_multiplier());
+  if (!layer.query_scale().empty()) absl::StrAppend(&text, "  query_scale  ", layer.query_scale(), "\n");
+  if (layer.needs_sequence_length()) absl::StrAppend(&text, "  depends on the sequence length (--length)\n");
+  if (!layer.fingerprint().empty()) absl::StrAppend(&text, "  fingerprint  ", FormatHex(layer.fingerprint()), "\n");
+  return absl::OkStatus();
+}
+
+absl::Status RunResolve(Tool& tool, const SpecArg& argument) {
+  absl::StatusOr<std::string> config = LoadConfig(argument);
+  if (!config.ok()) return config.status();
+  absl::StatusOr<client::Client*> client = tool.Connect();
+  if (!client.ok()) return client.status();
+  v1::ResolveModelRequest request;
+  request.set_config_json(*config);
+  request.set_layer_type(argument.layer_type);
+  if (argument.length) request.set_sequence_length(*argument.length);
+  auto model = (*client)->ResolveModel(request);
+  if (!model.ok()) return model.status();
+  if (tool.json) return tool.PrintJson(*model);
+  std::string text = absl::StrCat("model_type ", model->model_type().empty() ? "(not said)" : model->model_type(), "\n");
+  AppendNotes(text, "warning", model->warnings());
+  for (const v1::ResolvedLayer& layer : model->layers()) {
+    if (absl::Status status = AppendLayer(text, layer); !status.ok()) return status;
+  }
+  return tool.Print(text);
+}
+
+}  // namespace
+
+Command AddSchemes(CLI::App& app, Tool& tool) {
+  CLI::App* command = app.add_subcommand("schemes", "List the schemes there are");
+  return {command, [&tool] { return RunSchemes(tool); }};
+}
+
+Command AddCard(CLI::App& app, Tool& tool) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("card", "Explain a scheme: formula, parameters, users, pitfalls");
+  command->add_option("SCHEME", *name, "Name as `phasor schemes` lists it")->required();
+  return {command, [name, &tool] { return RunCard(tool, *name); }};
+}
+
+Command AddResolve(CLI::App& app, Tool& tool) {
+  auto argument = std::make_shared<SpecArg>();
+  CLI::App* command = app.add_subcommand("resolve", "Read a model's configuration: canonical specs, defaults, warnings");
+  command->footer("  phasor resolve config.json\n  phasor resolve phi3/config.json --length 131072 --json");
+  command->add_option("CONFIG", argument->tokens, "A model's config.json: a path, - for standard input, or inline JSON")
+      ->required();
+  command->add_option("--layer-type", argument->layer_type, "Only this layer type");
+  command->add_option("--length", argument->length, "Sequence length, for schemes that depend on it");
+  return {command, [argument, &tool] { return RunResolve(tool, *argument); }};
+}
+
+}  // namespace phasor::cli

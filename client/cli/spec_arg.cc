@@ -1,0 +1,267 @@
+#include "client/cli/spec_arg.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/util/json_util.h"
+
+#include "client/cli/array_file.h"
+
+namespace phasor::cli {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+
+constexpr int64_t kMaxSpecBytes = 64 << 20;
+
+bool LooksLikeFile(const std::string& token) {
+  return token == "-" || absl::StrContains(token, '/') || absl::EndsWith(token, ".json") || absl::EndsWith(token, ".gguf") ||
+         std::filesystem::exists(token);
+}
+
+absl::StatusOr<std::string> SpecText(const SpecArg& argument) {
+  const std::string& first = argument.tokens.front();
+  if (absl::EndsWith(first, ".gguf")) {
+    return UsageError(absl::StrCat(
+        "'", first, "': GGUF files are not read by this version; allowed: config.json, an EncodingSpec as JSON, ",
+        "or a scheme's name with key=value pairs"));
+  }
+  if (!first.empty() && first.front() == '{') return first;
+  return ReadWhole(first, kMaxSpecBytes);
+}
+
+// An EncodingSpec names its scheme at the top; a configuration never has exactly one of these keys.
+bool ParseAsSpec(const std::string& text, v1::EncodingSpec* spec, std::string* error) {
+  const auto status = google::protobuf::util::JsonStringToMessage(text, spec);
+  if (!status.ok()) *error = std::string(status.message());
+  return status.ok() && spec->scheme_case() != v1::EncodingSpec::SCHEME_NOT_SET;
+}
+
+bool NamesAScheme(std::string_view text) {
+  // The first key of the object.
+  const size_t open = text.find('"');
+  if (open == std::string_view::npos) return false;
+  const size_t close = text.find('"', open + 1);
+  const std::string_view key = text.substr(open + 1, close - open - 1);
+  return key == "rope" || key == "sinusoidal" || key == "alibi";
+}
+
+std::string ShortEnumName(const google::protobuf::EnumValueDescriptor& value) {
+  // PAIRING_HALF_SPLIT of enum Pairing → half_split
+  std::string prefix;
+  for (const char c : value.type()->name()) {
+    if (absl::ascii_isupper(c) && !prefix.empty()) prefix += '_';
+    prefix += absl::ascii_toupper(c);
+  }
+  return absl::AsciiStrToLower(value.name().substr(prefix.size() + 1));
+}
+
+absl::Status BadValue(const FieldDescriptor& field, const std::string& given, const std::string& allowed) {
+  return UsageError(absl::StrCat(field.name(), ": given '", given, "'; allowed: ", allowed));
+}
+
+absl::Status SetEnum(Message& message, const FieldDescriptor& field, const std::string& text) {
+  std::vector<std::string> names;
+  for (int i = 1; i < field.enum_type()->value_count(); ++i) {
+    const auto* value = field.enum_type()->value(i);
+    names.push_back(ShortEnumName(*value));
+    if (names.back() == text) {
+      message.GetReflection()->SetEnum(&message, &field, value);
+      return absl::OkStatus();
+    }
+  }
+  return BadValue(field, text, absl::StrJoin(names, ", "));
+}
+
+absl::Status SetField(Message& message, const FieldDescriptor& field, const std::string& text) {
+  const auto* reflection = message.GetReflection();
+  double number = 0;
+  int64_t integer = 0;
+  bool flag = false;
+  if (field.is_repeated()) {
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      if (!absl::SimpleAtod(part, &number)) return BadValue(field, text, "numbers separated by commas");
+      reflection->AddDouble(&message, &field, number);
+    }
+    return absl::OkStatus();
+  }
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (!absl::SimpleAtod(text, &number)) return BadValue(field, text, "a number");
+      reflection->SetDouble(&message, &field, number);
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_INT64:
+      if (!absl::SimpleAtoi(text, &integer)) return BadValue(field, text, "a whole number");
+      reflection->SetInt64(&message, &field, integer);
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (!absl::SimpleAtob(text, &flag)) return BadValue(field, text, "true, false");
+      reflection->SetBool(&message, &field, flag);
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return SetEnum(message, field, text);
+    default:
+      return BadValue(field, text, "nothing: it is no plain value");
+  }
+}
+
+std::string SchemeNames() {
+  std::vector<std::string> names;
+  const OneofDescriptor* schedules = v1::RopeSpec::descriptor()->FindOneofByName("schedule");
+  for (int i = 0; i < schedules->field_count(); ++i) {
+    const std::string& name = schedules->field(i)->name();
+    names.push_back(name == "default_schedule" ? "rope_default" : absl::StrCat("rope_", name));
+  }
+  names.push_back("sinusoidal");
+  names.push_back("alibi");
+  return absl::StrJoin(names, ", ");
+}
+
+// The messages whose fields the pairs may name, most specific first; empty when there is no such scheme.
+std::vector<Message*> SelectScheme(std::string_view name, v1::EncodingSpec& spec) {
+  if (name == "sinusoidal") return {spec.mutable_sinusoidal()};
+  if (name == "alibi") return {spec.mutable_alibi()};
+  if (name == "rope") return {spec.mutable_rope()};
+  if (!name.starts_with("rope_")) return {};
+  name.remove_prefix(5);
+  const std::string field_name = name == "default" ? "default_schedule" : std::string(name);
+  v1::RopeSpec* rope = spec.mutable_rope();
+  const FieldDescriptor* field = rope->GetDescriptor()->FindFieldByName(field_name);
+  if (field == nullptr || field->containing_oneof() == nullptr || field->containing_oneof()->name() != "schedule") return {};
+  return {rope->GetReflection()->MutableMessage(rope, field), rope};
+}
+
+std::string FieldNames(const std::vector<Message*>& messages) {
+  std::vector<std::string> names;
+  for (const Message* message : messages) {
+    const Descriptor* descriptor = message->GetDescriptor();
+    for (int i = 0; i < descriptor->field_count(); ++i) {
+      if (descriptor->field(i)->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE)
+        names.push_back(descriptor->field(i)->name());
+    }
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+absl::StatusOr<v1::EncodingSpec> ChooseLayer(const v1::ResolveModelResponse& model, const std::string& name, Tool& tool) {
+  std::vector<const v1::ResolvedLayer*> with_numbers;
+  std::vector<std::string> types;
+  for (const v1::ResolvedLayer& layer : model.layers()) {
+    if (layer.has_spec()) with_numbers.push_back(&layer);
+    types.push_back(layer.layer_type());
+  }
+  if (with_numbers.empty()) {
+    std::vector<std::string> kinds;
+    for (const v1::ResolvedLayer& layer : model.layers()) {
+      const std::string what = layer.kind() == v1::POSITION_KIND_NONE
+                                   ? "no position encoding"
+                                   : absl::StrCat(layer.unserved(), " (not served by this version)");
+      kinds.push_back(layer.layer_type().empty() ? what : absl::StrCat(layer.layer_type(), ": ", what));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(name, " has no encoding to compute: ", absl::StrJoin(kinds, "; ")));
+  }
+  // Layer types that differ in other things than positions (attention windows, say) are one for this purpose.
+  const std::string first = with_numbers[0]->spec().SerializeAsString();
+  const bool one_spec = std::all_of(with_numbers.begin(), with_numbers.end(), [&](const v1::ResolvedLayer* layer) {
+    return layer->spec().SerializeAsString() == first;
+  });
+  if (!one_spec) {
+    return UsageError(
+        absl::StrCat(name, " has several layer types; give --layer-type with one of: ", absl::StrJoin(types, ", ")));
+  }
+  if (model.layers_size() > 1 && with_numbers.size() == 1)
+    tool.Say(absl::StrCat(name, ": using layer type ", with_numbers[0]->layer_type(), ", the only one with numbers"));
+  for (const v1::Warning& warning : model.warnings())
+    tool.Say(absl::StrCat("warning: ", warning.field(), ": ", warning.message()));
+  for (const v1::Warning& warning : with_numbers[0]->warnings())
+    tool.Say(absl::StrCat("warning: ", warning.field(), ": ", warning.message()));
+  return with_numbers[0]->spec();
+}
+
+}  // namespace
+
+void SpecArg::AddTo(CLI::App& command) {
+  command
+      .add_option("SPEC", tokens,
+                  "A model's config.json (a path, or - for standard input), an EncodingSpec as JSON (a path or inline), or "
+                  "a scheme's "
+                  "name with key=value pairs: rope_yarn head_dim=128 base=1e6 factor=4 original_max_position=32768")
+      ->required();
+  command.add_option("--layer-type", layer_type, "Which of a model's layer types, as `phasor resolve` names them");
+  command.add_option("--length", length, "Sequence length, for schemes that depend on it (dynamic NTK, LongRoPE, Qwen 1)");
+}
+
+absl::StatusOr<v1::EncodingSpec> SpecFromPairs(const std::vector<std::string>& tokens) {
+  v1::EncodingSpec spec;
+  const std::vector<Message*> messages = SelectScheme(tokens.front(), spec);
+  if (messages.empty()) {
+    return UsageError(absl::StrCat("SPEC: given '", tokens.front(), "'; allowed: a file, JSON, or one of ", SchemeNames()));
+  }
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    const size_t equals = tokens[i].find('=');
+    if (equals == std::string::npos) return UsageError(absl::StrCat("SPEC: given '", tokens[i], "'; allowed: key=value"));
+    const std::string key = tokens[i].substr(0, equals);
+    bool found = false;
+    for (Message* message : messages) {
+      const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(key);
+      if (field == nullptr || field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) continue;
+      if (absl::Status status = SetField(*message, *field, tokens[i].substr(equals + 1)); !status.ok()) return status;
+      found = true;
+      break;
+    }
+    if (!found) return UsageError(absl::StrCat(tokens.front(), ": given key '", key, "'; allowed: ", FieldNames(messages)));
+  }
+  return spec;
+}
+
+absl::StatusOr<std::string> LoadConfig(const SpecArg& argument) {
+  if (argument.tokens.size() != 1) return UsageError("CONFIG: allowed: one path, - or inline JSON");
+  return SpecText(argument);
+}
+
+absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
+  const std::string& first = argument.tokens.front();
+  LoadedSpec loaded{.spec = {}, .name = first, .sequence_length = argument.length};
+  if (first.empty() || (first.front() != '{' && !LooksLikeFile(first))) {
+    auto spec = SpecFromPairs(argument.tokens);
+    if (!spec.ok()) return spec.status();
+    loaded.spec = *std::move(spec);
+    return loaded;
+  }
+  if (argument.tokens.size() != 1)
+    return UsageError(absl::StrCat("SPEC: given '", argument.tokens[1], "' after a file; allowed: nothing"));
+  absl::StatusOr<std::string> text = SpecText(argument);
+  if (!text.ok()) return text.status();
+  if (first.front() == '{') loaded.name = "SPEC";
+  std::string error;
+  if (NamesAScheme(*text)) {
+    if (ParseAsSpec(*text, &loaded.spec, &error)) return loaded;
+    return absl::InvalidArgumentError(absl::StrCat(loaded.name, " is no EncodingSpec: ", error));
+  }
+  absl::StatusOr<client::Client*> client = tool.Connect();
+  if (!client.ok()) return client.status();
+  v1::ResolveModelRequest request;
+  request.set_config_json(*text);
+  request.set_layer_type(argument.layer_type);
+  if (argument.length) request.set_sequence_length(*argument.length);
+  auto model = (*client)->ResolveModel(request);
+  if (!model.ok()) return model.status();
+  auto spec = ChooseLayer(*model, loaded.name, tool);
+  if (!spec.ok()) return spec.status();
+  loaded.spec = *std::move(spec);
+  return loaded;
+}
+
+}  // namespace phasor::cli

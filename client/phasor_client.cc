@@ -1,0 +1,191 @@
+#include "client/phasor_client.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+
+#include "proto/raw/message_writer.h"
+#include "proto/raw/payload_cutter.h"
+#include "proto/raw/schema.h"
+
+namespace phasor::client {
+namespace {
+
+using Clock = std::chrono::system_clock;
+
+// Requests below this fit every sensible server; only larger ones are worth a question about limits.
+constexpr int64_t kAskLimitsAbove = 3 << 20;
+constexpr int64_t kAskLimitsAboveItems = 64;
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (!status.error_details().empty()) result.SetPayload(kDetailsPayload, absl::Cord(status.error_details()));
+  return result;
+}
+
+// What the server asks for in the trailer grpc-retry-pushback-ms; negative: do not come back. Absent: our own backoff.
+std::chrono::milliseconds Pause(const grpc::ClientContext& context, int attempt) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  if (const auto found = trailers.find("grpc-retry-pushback-ms"); found != trailers.end()) {
+    int64_t asked = 0;
+    if (absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &asked))
+      return std::chrono::milliseconds(asked);
+  }
+  return std::chrono::milliseconds(100 << std::min(attempt, 6));
+}
+
+}  // namespace
+
+std::unique_ptr<Client> Client::Connect(const std::string& target, const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
+  arguments.SetMaxSendMessageSize(options.max_message_bytes);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // Call retries, with requests of any size
+  return Over(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments), options);
+}
+
+std::unique_ptr<Client> Client::Over(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options) {
+  return std::unique_ptr<Client>(new Client(std::move(channel), options));
+}
+
+absl::StatusOr<grpc::ByteBuffer> Client::Call(const std::string& method, const grpc::ByteBuffer& request) {
+  grpc::GenericStub stub(channel_);
+  const Clock::time_point deadline = Clock::now() + options_.deadline;
+  for (int attempt = 0;; ++attempt) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    grpc::CompletionQueue queue;
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    call->Finish(&response, &status, &response);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    queue.Shutdown();
+    if (status.ok()) return response;
+    const std::chrono::milliseconds pause = Pause(context, attempt);
+    const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE && attempt + 1 < options_.max_attempts &&
+                       pause.count() >= 0 && Clock::now() + pause < deadline;
+    if (!again) return FromGrpc(status);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<Response> Client::CallMessage(const std::string& method, const Request& request) {
+  const std::string bytes = request.SerializeAsString();
+  const grpc::Slice slice(bytes);
+  absl::StatusOr<grpc::ByteBuffer> answer = Call(method, grpc::ByteBuffer(&slice, 1));
+  if (!answer.ok()) return answer.status();
+  std::vector<grpc::Slice> slices;
+  Response response;
+  std::string flat;
+  if (!answer->Dump(&slices).ok()) return absl::InternalError(absl::StrCat(method, ": the answer cannot be read"));
+  for (const grpc::Slice& piece : slices) flat.append(reinterpret_cast<const char*>(piece.begin()), piece.size());
+  if (!response.ParseFromString(flat)) return absl::InternalError(absl::StrCat(method, ": the answer is malformed"));
+  return response;
+}
+
+absl::Status Client::CheckLimits(int64_t items, int64_t payload_bytes) {
+  if (payload_bytes <= kAskLimitsAbove && items <= kAskLimitsAboveItems) return absl::OkStatus();
+  std::unique_lock lock(mutex_);
+  if (!info_) {
+    lock.unlock();
+    absl::StatusOr<v1::GetServerInfoResponse> info = GetServerInfo();
+    if (!info.ok()) return info.status();
+    lock.lock();
+    info_ = *std::move(info);
+  }
+  for (const v1::Limit& limit : info_->limits()) {
+    const bool of_items = limit.name() == "max_batch_items", of_bytes = limit.name() == "max_request_bytes";
+    const int64_t given = of_items ? items : payload_bytes;
+    if ((of_items || of_bytes) && given > limit.value()) {
+      return absl::InvalidArgumentError(absl::StrCat(of_items ? "items" : "request", ": given ", given, " ", limit.unit(),
+                                                     "; allowed: up to ", limit.value(), " (the server's ", limit.name(),
+                                                     ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// A request with payloads out, a response with payloads in.
+template <typename Response>
+absl::StatusOr<Reply<Response>> Read(const grpc::ByteBuffer& buffer, const raw::Node& schema) {
+  Reply<Response> reply;
+  if (absl::Status status = raw::Cut(buffer, schema, {}, &reply.message, &reply.payloads); !status.ok()) {
+    return absl::InternalError(absl::StrCat("the answer is malformed: ", status.message()));
+  }
+  return reply;
+}
+
+}  // namespace
+
+absl::StatusOr<Reply<v1::PrecomputeResponse>> Client::Precompute(const v1::PrecomputeRequest& request,
+                                                                 const raw::Payloads& payloads) {
+  if (absl::Status status = CheckLimits(request.items_size(), payloads.total_bytes()); !status.ok()) return status;
+  absl::StatusOr<grpc::ByteBuffer> bytes = raw::Join(request, raw::kPrecomputeRequest, payloads);
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<grpc::ByteBuffer> answer = Call("/phasor.v1.PositionService/Precompute", *bytes);
+  if (!answer.ok()) return answer.status();
+  return Read<v1::PrecomputeResponse>(*answer, raw::kPrecomputeResponse);
+}
+
+absl::StatusOr<Reply<v1::ApplyResponse>> Client::Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads) {
+  if (absl::Status status = CheckLimits(request.items_size(), payloads.total_bytes()); !status.ok()) return status;
+  absl::StatusOr<grpc::ByteBuffer> bytes = raw::Join(request, raw::kApplyRequest, payloads);
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<grpc::ByteBuffer> answer = Call("/phasor.v1.PositionService/Apply", *bytes);
+  if (!answer.ok()) return answer.status();
+  return Read<v1::ApplyResponse>(*answer, raw::kApplyResponse);
+}
+
+absl::StatusOr<v1::ListSchemesResponse> Client::ListSchemes(const v1::ListSchemesRequest& request) {
+  return CallMessage<v1::ListSchemesResponse>("/phasor.v1.CatalogService/ListSchemes", request);
+}
+
+absl::StatusOr<v1::GetSchemeResponse> Client::GetScheme(const v1::GetSchemeRequest& request) {
+  return CallMessage<v1::GetSchemeResponse>("/phasor.v1.CatalogService/GetScheme", request);
+}
+
+absl::StatusOr<v1::ResolveModelResponse> Client::ResolveModel(const v1::ResolveModelRequest& request) {
+  return CallMessage<v1::ResolveModelResponse>("/phasor.v1.CatalogService/ResolveModel", request);
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const v1::GetServerInfoRequest& request) {
+  return CallMessage<v1::GetServerInfoResponse>("/phasor.v1.AdminService/GetServerInfo", request);
+}
+
+absl::StatusOr<v1::ListTablesResponse> Client::ListTables(const v1::ListTablesRequest& request) {
+  return CallMessage<v1::ListTablesResponse>("/phasor.v1.AdminService/ListTables", request);
+}
+
+absl::StatusOr<v1::EvictTablesResponse> Client::EvictTables(const v1::EvictTablesRequest& request) {
+  return CallMessage<v1::EvictTablesResponse>("/phasor.v1.AdminService/EvictTables", request);
+}
+
+absl::Status Client::CheckHealth(const std::string& service) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  const auto answer = CallMessage<grpc::health::v1::HealthCheckResponse>("/grpc.health.v1.Health/Check", request);
+  if (!answer.ok()) return answer.status();
+  if (answer->status() == grpc::health::v1::HealthCheckResponse::SERVING) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("the server is ", grpc::health::v1::HealthCheckResponse::ServingStatus_Name(answer->status())));
+}
+
+}  // namespace phasor::client

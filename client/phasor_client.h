@@ -1,0 +1,89 @@
+// The C++ client of a Phasor server. Payloads are neither copied into nor out of protobuf strings: a message holds a short
+// token where the wire has the bytes, and raw::Payloads holds the bytes by reference (proto/raw/payloads.h).
+#ifndef PHASOR_CLIENT_PHASOR_CLIENT_H_
+#define PHASOR_CLIENT_PHASOR_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "phasor/v1/admin_service.pb.h"
+#include "phasor/v1/catalog_service.pb.h"
+#include "phasor/v1/position_service.pb.h"
+
+#include "proto/raw/payloads.h"
+
+namespace phasor::client {
+
+struct ClientOptions {
+  // Of one call, retries included.
+  std::chrono::milliseconds deadline{60000};
+  // A call that the server answers with UNAVAILABLE is tried so many times in all, waiting as long as the server asks or 100
+  // ms · 2^n.
+  int max_attempts = 4;
+  // Largest message either way; gRPC's own default of 4 MiB is too small for tensors.
+  int max_message_bytes = 2147483647;
+};
+
+// A response and its payloads: `data` of every Tensor in `message` is a token of `payloads`.
+template <typename Message>
+struct Reply {
+  Message message;
+  raw::Payloads payloads;
+};
+
+// One channel to one server; make one per process and share it. Thread-safe. Every method blocks until the answer is there.
+// Errors are the server's, code and message; details in grpc-status-details-bin are kept as the payload kDetailsPayload
+// (serialized google.rpc.Status). A request over the server's limits is refused here with INVALID_ARGUMENT before it is
+// sent: a message beyond gRPC's own limit would end the stream with less to go by.
+class Client {
+ public:
+  // Connects lazily. `target`: "HOST:PORT", "unix:PATH" or any gRPC name, without transport security.
+  static std::unique_ptr<Client> Connect(const std::string& target, const ClientOptions& options = {});
+  // Over a channel that exists (in-process, or with credentials).
+  static std::unique_ptr<Client> Over(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options = {});
+
+  // Tensor.data fields of the request hold tokens of `payloads`.
+  absl::StatusOr<Reply<v1::PrecomputeResponse>> Precompute(const v1::PrecomputeRequest& request,
+                                                           const raw::Payloads& payloads = {});
+  absl::StatusOr<Reply<v1::ApplyResponse>> Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads);
+
+  absl::StatusOr<v1::ListSchemesResponse> ListSchemes(const v1::ListSchemesRequest& request = {});
+  absl::StatusOr<v1::GetSchemeResponse> GetScheme(const v1::GetSchemeRequest& request);
+  absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const v1::ResolveModelRequest& request);
+
+  absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request = {});
+  absl::StatusOr<v1::ListTablesResponse> ListTables(const v1::ListTablesRequest& request = {});
+  absl::StatusOr<v1::EvictTablesResponse> EvictTables(const v1::EvictTablesRequest& request);
+
+  // OK when the service ("" is the server as a whole) is SERVING, UNAVAILABLE when it is not, NOT_FOUND when it is unknown.
+  absl::Status CheckHealth(const std::string& service = "");
+
+ private:
+  Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options)
+      : channel_(std::move(channel)), options_(options) {}
+  absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method, const grpc::ByteBuffer& request);
+  absl::Status CheckLimits(int64_t items, int64_t payload_bytes);
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> CallMessage(const std::string& method, const Request& request);
+
+  std::shared_ptr<grpc::Channel> channel_;
+  ClientOptions options_;
+  std::mutex mutex_;
+  // The server's limits, asked for once, before the first request that might exceed them.
+  std::optional<v1::GetServerInfoResponse> info_;
+};
+
+// Payload of error statuses: the serialized google.rpc.Status that the server sent.
+inline constexpr char kDetailsPayload[] = "phasor.v1/google.rpc.Status";
+
+}  // namespace phasor::client
+
+#endif  // PHASOR_CLIENT_PHASOR_CLIENT_H_

@@ -1,0 +1,72 @@
+#include "tests/bench/floors.h"
+
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace phasor::bench {
+
+std::byte* TouchedMemory(size_t bytes) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  bytes = (bytes + kHuge - 1) / kHuge * kHuge;
+  void* memory = std::aligned_alloc(kHuge, bytes);
+  if (memory == nullptr) std::abort();
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  std::memset(memory, 1, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+#if defined(__x86_64__)
+
+namespace {
+
+__attribute__((target("avx512f"))) void Streaming512(char* out, size_t bytes) {
+  const __m512i value = _mm512_set1_epi32(0x3f800000);
+  for (size_t i = 0; i < bytes; i += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), value);
+  _mm_sfence();
+}
+
+__attribute__((target("avx2"))) void Streaming256(char* out, size_t bytes) {
+  const __m256i value = _mm256_set1_epi32(0x3f800000);
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(out + i), value);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(out + i + 32), value);
+  }
+  _mm_sfence();
+}
+
+}  // namespace
+
+void StreamingStores(void* out, size_t bytes) {
+  if (__builtin_cpu_supports("avx512f")) {
+    Streaming512(static_cast<char*>(out), bytes);
+  } else if (__builtin_cpu_supports("avx2")) {
+    Streaming256(static_cast<char*>(out), bytes);
+  } else {
+    std::memset(out, 1, bytes);
+  }
+}
+
+#else
+
+void StreamingStores(void* out, size_t bytes) { std::memset(out, 1, bytes); }
+
+#endif
+
+void LibmTable(const float* inv_freq, int64_t positions, int64_t pairs, float* cos, float* sin) {
+  for (int64_t p = 0; p < positions; ++p) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const float angle = static_cast<float>(p) * inv_freq[i];
+      cos[p * pairs + i] = cosf(angle);
+      sin[p * pairs + i] = sinf(angle);
+    }
+  }
+}
+
+}  // namespace phasor::bench

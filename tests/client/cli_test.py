@@ -1,0 +1,170 @@
+"""The phasor tool as a person at a shell meets it: cli_test.py PHASOR PHASORD MODELS"""
+
+import json
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+PHASOR, PHASORD, MODELS = sys.argv.pop(1), sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+
+
+def run(*arguments, stdin=None, check=0):
+    result = subprocess.run([PHASOR, *map(str, arguments)], input=stdin, capture_output=True, timeout=120)
+    if check is not None:
+        assert result.returncode == check, f"{arguments}: exit code {result.returncode}, wanted {check}\n{result.stderr.decode()}"
+    return result
+
+
+def npy(path, member=None):
+    raw = zipfile.ZipFile(path).read(member) if member else pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<H", raw, 8)
+    header = eval(raw[10:10 + length], {})  # a literal that numpy defines as such
+    return header, raw[10 + length:]
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def config(self, name):
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(json.loads((MODELS / f"{name}.json").read_text())["config"]))
+        return path
+
+    def test_help_teaches(self):
+        text = run("--help").stdout.decode()
+        for word in ("resolve", "table", "bias", "apply", "Exit code"):
+            self.assertIn(word, text)
+        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "tables", "info", "health"):
+            self.assertIn(command, run(command, "--help").stdout.decode())
+
+    def test_wrong_usage_exits_with_2(self):
+        for arguments in ([], ["nonsense"], ["table"], ["table", "rope_yarm", "--positions", "0:4"], ["table", "rope_default", "--positions", "x"],
+                          ["table", "rope_default", "head_dim=8", "--positions", "0:4", "--dtype", "f8"],
+                          ["table", "rope_default", "head_dim=8", "--positions", "0:4", "-o", "x.bin"],
+                          ["bias", "alibi", "num_heads=8", "--queries", "4", "--keys", "4", "--heads", "0", "-o", "x.npy"]):
+            result = run(*arguments, check=2)
+            self.assertNotEqual(result.stderr, b"", arguments)
+
+    def test_refused_call_exits_with_1_and_names_the_field(self):
+        result = run("table", "rope_default", "head_dim=64", "rotary_dim=65", "--positions", "0:4", check=1)
+        for word in ("rotary_dim", "65"):
+            self.assertIn(word, result.stderr.decode())
+
+    def test_schemes_and_card(self):
+        names = [s["name"] for s in json.loads(run("--json", "schemes").stdout)["schemes"]]
+        self.assertIn("rope_llama3", names)
+        for name in names:
+            card = json.loads(run("--json", "card", name).stdout)
+            self.assertTrue(card["formula"] and card["source"] and card["pitfalls"], name)
+        self.assertIn("rope_yarn", run("card", "nonsense", check=1).stderr.decode())
+
+    def test_resolve_reads_file_pipe_and_inline(self):
+        path = self.config("llama-3-1-8b")
+        texts = [run("resolve", path).stdout, run("resolve", "-", stdin=path.read_bytes()).stdout, run("resolve", path.read_text()).stdout]
+        self.assertEqual(len(set(texts)), 1)
+        self.assertIn(b"rope_llama3", texts[0])
+
+    def test_layer_types_are_asked_for(self):
+        path = self.config("gemma-3-4b-it")
+        result = run("table", path, "--positions", "0:4", check=2)
+        for word in ("full_attention", "sliding_attention", "--layer-type"):
+            self.assertIn(word, result.stderr.decode())
+        run("table", path, "--layer-type", "full_attention", "--positions", "0:4")
+        self.assertIn("sliding_attention", run("table", path, "--layer-type", "other", "--positions", "0:4", check=1).stderr.decode())
+
+    def test_length_is_asked_for(self):
+        path = self.config("phi-3-mini-128k-instruct")
+        self.assertIn("sequence_length", run("table", path, "--positions", "0:4", check=1).stderr.decode())
+        run("table", path, "--length", "4097", "--positions", "0:4")
+
+    def test_table_files(self):
+        for form, names, columns in (("half", ["cos", "sin"], 4), ("duplicated", ["cos", "sin"], 8), ("concat", ["table"], 8)):
+            path = self.folder / f"{form}.npz"
+            run("table", "rope_default", "head_dim=8", "--positions", "0:5", "--form", form, "--inv-freq", "-o", path)
+            members = zipfile.ZipFile(path).namelist()
+            self.assertEqual(zipfile.ZipFile(path).testzip(), None)
+            self.assertEqual(members, [f"{n}.npy" for n in names] + ["inv_freq.npy", "attention_factor.npy", "phasor.json"])
+            header, data = npy(path, f"{names[0]}.npy")
+            self.assertEqual((header["descr"], header["shape"], len(data)), ("<f4", (5, columns), 20 * columns))
+            self.assertEqual(struct.unpack_from("<f", data)[0], 1.0)
+            metadata = json.loads(zipfile.ZipFile(path).read("phasor.json"))
+            self.assertEqual(len(metadata["phasor.fingerprint"]), 64)
+        self.assertIn("one array", run("table", "rope_default", "head_dim=8", "--positions", "0:5", "-o", self.folder / "x.npy", check=1).stderr.decode())
+        self.assertIn("bf16", run("table", "sinusoidal", "dim=8", "--positions", "0:5", "--dtype", "bf16", "-o", self.folder / "x.npy",
+                                  check=1).stderr.decode())
+
+    def test_windows_give_the_same_file_as_one_call(self):
+        # 2 MiB rows of f64 would not fit a window: many windows, compared with a stride-1 list in one.
+        spec = ["rope_linear", "head_dim=256", "factor=8"]
+        run("table", *spec, "--positions", "0:9000", "-o", self.folder / "long.npz")
+        run("table", *spec, "--positions", "8990:9000", "-o", self.folder / "end.npz")
+        long, end = (npy(self.folder / f, "cos.npy")[1] for f in ("long.npz", "end.npz"))
+        self.assertEqual(long[-len(end):], end)
+
+    def test_standard_output(self):
+        data = run("table", "sinusoidal", "dim=4", "--positions", "0:2", "-o", "-", "--format", "npy").stdout
+        self.assertTrue(data.startswith(b"\x93NUMPY"))
+        preview = run("table", "sinusoidal", "dim=4", "--positions", "0:2").stdout.decode()
+        self.assertIn("0.841470985", preview)
+
+    def test_bias_forms(self):
+        spec = ["alibi", "num_heads=4"]
+        for form, shape in (("full", (4, 3, 5)), ("vector", (4, 7)), ("row", (4, 5))):
+            path = self.folder / f"{form}.npy"
+            run("bias", *spec, "--queries", "3", "--keys", "5", "--form", form, "-o", path)
+            header, data = npy(path)
+            self.assertEqual(header["shape"], shape)
+        full = struct.unpack("<60f", npy(self.folder / "full.npy")[1])
+        want = [2.0 ** (-2 * (h + 1)) * (k - (5 - 3 + q)) for h in range(4) for q in range(3) for k in range(5)]
+        self.assertEqual(list(full), want)
+        run("bias", *spec, "--queries", "3", "--keys", "5", "--heads", "2:2", "--form", "full", "-o", self.folder / "part.npy")
+        self.assertEqual(struct.unpack("<30f", npy(self.folder / "part.npy")[1]), full[30:])
+
+    def test_apply_and_back(self):
+        values = [((i * 2654435761) % 1000) / 500 - 1 for i in range(2 * 3 * 2 * 8)]
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 2, 8), }"
+        header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+        path = self.folder / "q.npy"
+        path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}f", *values))
+        run("apply", "rope_default", "head_dim=8", "--input", path, "--positions", "5:8", "-o", self.folder / "r.npz")
+        run("apply", "rope_default", "head_dim=8", "--input", self.folder / "r.npz", "--positions", "5:8", "--inverse", "-o", self.folder / "b.npz")
+        self.assertEqual(zipfile.ZipFile(self.folder / "r.npz").namelist()[0], "q.npy")
+        rotated = struct.unpack(f"<{len(values)}f", npy(self.folder / "r.npz", "q.npy")[1])
+        back = struct.unpack(f"<{len(values)}f", npy(self.folder / "b.npz", "q.npy")[1])
+        self.assertGreater(max(abs(a - b) for a, b in zip(rotated, values)), 0.1)
+        self.assertLess(max(abs(a - b) for a, b in zip(back, values)), 1e-6)
+        self.assertIn("head_dim", run("apply", "rope_default", "head_dim=16", "--input", path, "-o", self.folder / "x.npz", check=1).stderr.decode())
+
+    def test_missing_file(self):
+        self.assertIn("no-such.json", run("resolve", "no-such.json", check=1).stderr.decode())
+
+    def test_against_a_server_the_same_bits(self):
+        server = subprocess.Popen([PHASORD, "--listen=127.0.0.1:0", "--metrics-listen=", "--drain-delay=0"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
+        try:
+            address = server.stdout.readline().split()[-1]
+            run("--server", address, "health")
+            arguments = ["table", self.config("llama-3-1-8b"), "--positions", "1000:1100"]
+            run(*arguments, "-o", self.folder / "embedded.npz")
+            run("--server", address, *arguments, "-o", self.folder / "served.npz")
+            self.assertEqual((self.folder / "embedded.npz").read_bytes(), (self.folder / "served.npz").read_bytes())
+            self.assertIn(b"rope_llama3", run("--server", address, "tables").stdout)
+            self.assertIn(b"max_batch_items", run("--server", address, "info").stdout)
+            self.assertIn("admin", run("--server", address, "tables", "--evict-all", check=1).stderr.decode())
+        finally:
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(timeout=30), 0)
+            server.stdout.close()
+        run("--server", address, "--timeout", "5", "health", check=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
