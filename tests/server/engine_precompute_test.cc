@@ -127,6 +127,26 @@ TEST(Precompute, InvFreqAndWhatThePlanSays) {
   EXPECT_EQ(values, std::get<AnglePlan>((*plan)->plan).inv_freq);
 }
 
+// The real backend: whatever the engine cuts, caches or gathers, bits are those of one task a row.
+TEST(Precompute, RealNumbersDoNotDependOnTheWay) {
+  const auto direct = CreateBackend("auto");
+  ASSERT_TRUE(direct.ok()) << direct.status();
+  TestEngine engine({}, *CreateBackend("auto"));
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 700; ++i) ids.push_back(i * 37 % 4096 + 1000000);
+  for (DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+    for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
+      for (const PositionSet& set :
+           {Range(1000000, 300), Range(-70, 5000), Range(7, 90, 1111), Ids(ids), Ids({1000001, 5, -3})}) {
+        TableSource source = Rope(5, 500000);
+        source.precision = precision;
+        const PrecomputeItem item = TableItem(source, set, TableForm::kDuplicated, dtype);
+        ExpectSame(ExpectTable(**direct, item), engine.One(item));
+      }
+    }
+  }
+}
+
 TEST(Precompute, GrowingWindowsBuildOnlyWhatIsNew) {
   TestEngine engine;
   EXPECT_EQ(engine.One(TableItem(Rope(), Range(0, 100))).cache, CacheOutcome::kMiss);
