@@ -198,7 +198,7 @@ void ReadDeepseekV4(const Model& model, ModelEncoding& out) {
     for (const int64_t ratio : *ratios) names.push_back(ratio == 0 ? "main" : "compress");
   }
   std::vector<LayerGroup> groups = GroupByName(names);
-  if (groups.empty()) groups = {{"main", {}, {}}, {"compress", {}, {}}};
+  if (groups.empty()) groups = {{"main", {}, {}, {}}, {"compress", {}, {}, {}}};
   const int64_t head_dim = model.HeadDim(defaults);
   const int64_t rotary = model.text.Integer("qk_rope_head_dim", 1, kMaxHeadDim).value_or(0);
   ReadGroups(
@@ -232,7 +232,7 @@ void ReadSecondBase(const Model& model, ModelEncoding& out) {
     }
     groups = GroupByName(names);
   }
-  if (groups.empty()) groups = {{"full_attention", {}, {}}, {std::string(kSliding), {}, {}}};
+  if (groups.empty()) groups = {{"full_attention", {}, {}, {}}, {std::string(kSliding), {}, {}, {}}};
   ReadGroups(
       model, std::move(groups),
       [&](std::string_view group) { return group == kSliding ? LocalRule(model, key, 10000) : DefaultRule(model); }, out);

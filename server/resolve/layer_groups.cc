@@ -1,6 +1,7 @@
 #include "server/resolve/layer_groups.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -55,8 +56,7 @@ LayerEncoding NoPositions(const Model& model, const LayerGroup& group) {
   return layer;
 }
 
-void WarnNotNested(const Model& model, const LayerGroup& group, LayerEncoding& layer) {
-  if (group.name.empty()) return;
+void WarnNotNested(const Model& model, LayerEncoding& layer) {
   layer.warnings.push_back(
       {model.text.PathOf("rope_parameters"), "has no entry for this layer type: the plain schedule is taken"});
 }
@@ -67,7 +67,7 @@ std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names) {
   std::vector<LayerGroup> groups;
   for (size_t i = 0; i < names.size(); ++i) {
     auto group = std::find_if(groups.begin(), groups.end(), [&](const LayerGroup& g) { return g.name == names[i]; });
-    if (group == groups.end()) group = groups.insert(groups.end(), LayerGroup{names[i], {}, {}});
+    if (group == groups.end()) group = groups.insert(groups.end(), LayerGroup{names[i], {}, {}, {}});
     group->layers.push_back(static_cast<int64_t>(i));
   }
   return groups;
@@ -76,10 +76,16 @@ std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names) {
 std::vector<LayerGroup> GroupsFromFile(const Model& model) {
   auto names = model.text.Strings("layer_types");
   if (!names || names->empty()) return {};
-  constexpr size_t kMaxTypes = 16;
   if (static_cast<int64_t>(names->size()) > kMaxLayers) {
     model.problems->Fail(model.text.PathOf("layer_types"), absl::StrCat(names->size(), " entries"),
                          absl::StrCat("at most ", kMaxLayers));
+    return {};
+  }
+  for (size_t i = 0; i < names->size(); ++i) {
+    if ((*names)[i].size() <= kMaxLayerTypeLength) continue;
+    model.problems->Fail(absl::StrCat(model.text.PathOf("layer_types"), "[", i, "]"),
+                         absl::StrCat("a name of ", (*names)[i].size(), " bytes"),
+                         absl::StrCat("at most ", kMaxLayerTypeLength));
     return {};
   }
   std::vector<Note> ignored;
@@ -89,9 +95,9 @@ std::vector<LayerGroup> GroupsFromFile(const Model& model) {
                          absl::StrCat("has ", names->size(), " entries, not one per layer; they are taken as they stand"));
   }
   std::vector<LayerGroup> groups = GroupByName(*names);
-  if (groups.size() > kMaxTypes) {
+  if (groups.size() > kMaxLayerTypes) {
     model.problems->Fail(model.text.PathOf("layer_types"), absl::StrCat(groups.size(), " different types"),
-                         absl::StrCat("at most ", kMaxTypes));
+                         absl::StrCat("at most ", kMaxLayerTypes));
     return {};
   }
   const auto attends = [](const LayerGroup& group) { return HasAttention(group.name); };
@@ -103,7 +109,7 @@ std::vector<LayerGroup> GroupsFromFile(const Model& model) {
     model.problems->Warn(model.text.PathOf("layer_types"),
                          absl::StrCat("the ", group.layers.size(), " layers of type ", group.name, " carry no positions"));
   }
-  if (kept.size() == 1) kept.front().name.clear();
+  if (kept.size() == 1) kept.front().entry = std::exchange(kept.front().name, {});
   return kept;
 }
 
@@ -144,7 +150,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
   std::vector<Note> class_dict;
   const RopeDicts dicts = DictsOrClassDefault(model, storage, class_dict);
   if (groups.empty()) {
-    for (const auto& [name, dict] : dicts.nested) groups.push_back({name, {}, {}});
+    for (const auto& [name, dict] : dicts.nested) groups.push_back({name, {}, {}, {}});
   }
   if (groups.empty()) groups.push_back({});
   for (const LayerGroup& group : groups) {
@@ -153,9 +159,10 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     RopeRequest& request = rule.request;
     request.layer_type = group.name;
     request.layers = group.layers;
-    // A single schedule beside layers without attention may still be nested under its type's name.
-    const std::optional<JsonObject>* nested =
-        group.name.empty() && dicts.nested.size() == 1 ? &dicts.nested.front().second : dicts.Nested(group.name);
+    // A single schedule may still be nested under its type's name.
+    const std::optional<JsonObject>* nested = group.name.empty() && group.entry.empty() && dicts.nested.size() == 1
+                                                  ? &dicts.nested.front().second
+                                                  : dicts.Nested(group.entry.empty() ? group.name : group.entry);
     if (!rule.rotates || (nested && !*nested) || !HasAttention(group.name)) {
       out.layers.push_back(NoPositions(model, group));
       out.layers.back().query_scale = rule.query_scale;
@@ -174,7 +181,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     layer.defaults.insert(layer.defaults.begin(), head_defaults.begin(), head_defaults.end());
     layer.defaults.insert(layer.defaults.end(), class_dict.begin(), class_dict.end());
     layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
-    if (!nested && !dicts.nested.empty()) WarnNotNested(model, group, layer);
+    if (!nested && !dicts.nested.empty()) WarnNotNested(model, layer);
     if (!rule.query_scale.empty()) layer.query_scale = rule.query_scale;
     out.layers.push_back(std::move(layer));
   }

@@ -17,6 +17,7 @@ struct LayerGroup {
   std::string name;             // empty: the model has a single schedule
   std::vector<int64_t> layers;  // empty: all, or not said
   std::vector<Note> defaults;   // where class code made the group
+  std::string entry;            // its name in a nested dict; empty: `name`
 };
 
 // What a family knows about one group before its dict is read; the fields are those of RopeRequest.

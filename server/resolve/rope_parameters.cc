@@ -190,10 +190,17 @@ RopeDicts FindRopeDicts(const Model& model) {
     dicts.flat = *dict;
     return dicts;
   }
-  for (std::string& key : dict->Keys()) {
+  const std::string path = text.PathOf(old ? "rope_scaling" : "rope_parameters");
+  for (const std::string& key : dict->Keys()) {
+    if (dicts.nested.size() >= kMaxLayerTypes || key.size() > kMaxLayerTypeLength) {
+      model.problems->Fail(
+          path, "an entry too many, or one with a long name",
+          absl::StrCat("at most ", kMaxLayerTypes, " entries, names of at most ", kMaxLayerTypeLength, " bytes"));
+      return dicts;
+    }
     if (dict->IsObject(key)) {
       if (!dicts.Nested(key)) dicts.nested.emplace_back(key, dict->Object(key));
-    } else if (dict->IsNull(key)) {
+    } else if (dict->IsNull(key) && !dicts.Nested(key)) {
       dicts.nested.emplace_back(key, std::nullopt);
     }
   }

@@ -23,6 +23,10 @@ struct RopeDicts {
   const std::optional<JsonObject>* Nested(std::string_view layer_type) const;
 };
 
+// Names that the file makes up end in answers, so they are bounded.
+inline constexpr size_t kMaxLayerTypes = 16;
+inline constexpr size_t kMaxLayerTypeLength = 64;
+
 RopeDicts FindRopeDicts(const Model& model);
 
 // What a family's reader decided about one layer type before its dict is read.

@@ -74,6 +74,15 @@ TEST(Errors, SizesAreBounded) {
   EXPECT_EQ(ErrorField(R"({"model_type":"bloom","n_head":100000000})"), "n_head");
 }
 
+TEST(Errors, NamesThatTheFileMakesUpAreBounded) {
+  const std::string name(65, 'a');
+  EXPECT_EQ(ErrorField(Llama(absl::StrCat("\"layer_types\":[\"x\",\"", name, "\"]"))), "layer_types[1]");
+  EXPECT_EQ(ErrorField(Llama(absl::StrCat("\"rope_parameters\":{\"", name, "\":{}}"))), "rope_parameters");
+  std::string types;
+  for (int i = 0; i < 17; ++i) absl::StrAppend(&types, i == 0 ? "\"" : ",\"", i, "\"");
+  EXPECT_EQ(ErrorField(Llama(absl::StrCat("\"layer_types\":[", types, "]"))), "layer_types");
+}
+
 TEST(Errors, NotJson) {
   EXPECT_THAT(Message("{\n  \"a\": 1,\n  b\n}"), HasSubstr("line 3, column 3, byte 14"));
   EXPECT_FALSE(ReadModelConfig("").ok());

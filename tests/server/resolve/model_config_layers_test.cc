@@ -136,6 +136,13 @@ TEST(LayerTypes, LayersWithoutAttentionAreLeftOut) {
   EXPECT_TRUE(HasNote(model.warnings, "layer_types", "linear_attention"));
 }
 
+TEST(LayerTypes, ASingleScheduleIsFoundUnderItsNestedName) {
+  const ModelEncoding model = Read(
+      R"({"model_type":"qwen3_next","num_hidden_layers":2,"layer_types":["linear_attention","full_attention"],
+          "rope_parameters":{"full_attention":{"rope_theta":7,"rope_type":"default"},"other":{"rope_theta":5}}})");
+  EXPECT_EQ(*RopeOf(LayerOf(model)).base, 7);
+}
+
 TEST(Alibi, ByFlagOrClass) {
   const LayerEncoding falcon = LayerOf(Read(R"({"model_type":"falcon","alibi":true,"hidden_size":2048,
                                                 "num_attention_heads":32})"));
