@@ -94,13 +94,13 @@ HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, int64_t 
     EmitRelative(z.cos, cos + i, doubts);
     EmitRelative(z.sin, sin + i, doubts);
   }
-  if (HWY_LIKELY(!Any(doubts))) return;
+  if (HWY_LIKELY(!AnyRelative(doubts))) return;
   for (int64_t i = 0; i < columns; i += kLanes) {
     doubts = NoDoubts<float>();
     const Complex z = EvaluateCompat(angle_at(i));
     EmitRelative(z.cos, cos + i, doubts);
     EmitRelative(z.sin, sin + i, doubts);
-    if (Any(doubts)) RepairCompat(z, angle_at(i), cos + i, sin + i);
+    if (AnyRelative(doubts)) RepairCompat(z, angle_at(i), cos + i, sin + i);
   }
 }
 

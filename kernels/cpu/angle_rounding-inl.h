@@ -21,9 +21,10 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The rounding test: RN(z + e) = RN(z − e) for the stored type decides the entry, when the true value is strictly
-// within z ± e. Emit stores RN(z + e) and collects in Doubts where the two differ. |z| above e must not be denormal in f32
-// (callers widen e where it could be); e = 0 asks for a z that the stored type holds. kStream: of f32 only.
+// The rounding test: RN(z + e) = RN(z − e) for the stored type decides the entry, when the true value is strictly within
+// z ± e. Emit stores RN(z), never that of an end (an end may be a tie, which the value is not), and collects in Doubts where
+// the two may differ. |z| above e must not be denormal in f32 (callers widen e where it could be); e = 0 asks for a z that
+// the stored type holds. kStream: of f32 only, past the cache, `out` aligned to the vector.
 template <typename T>
 struct Doubts {
   VU64 bits;
@@ -53,17 +54,14 @@ HWY_INLINE void EmitRelative(VD z, float* HWY_RESTRICT out, Doubts<float>& doubt
   *out = Narrow<float>(hn::GetLane(z));
   doubts.bits.raw |= ((bits + kRelativeUlps) ^ (bits - kRelativeUlps)) >> 29;
 }
+HWY_INLINE bool AnyRelative(Doubts<float> doubts) { return Any(doubts); }
 
 template <bool kStream, typename T>
-HWY_INLINE void EmitEnds(VD high, VD low, T* HWY_RESTRICT out, Doubts<T>& doubts) {
-  const T high_entry = Narrow<T>(hn::GetLane(high));
-  const T low_entry = Narrow<T>(hn::GetLane(low));
-  *out = high_entry;
-  doubts.bits.raw |= static_cast<decltype(doubts.bits.raw)>(BitsOf(high_entry) ^ BitsOf(low_entry));
-}
-template <bool kStream, typename T>
 HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts<T>& doubts) {
-  EmitEnds<kStream>(hn::Add(z, e), hn::Sub(z, e), out, doubts);
+  const T high = Narrow<T>(hn::GetLane(z) + hn::GetLane(e));
+  const T low = Narrow<T>(hn::GetLane(z) - hn::GetLane(e));
+  *out = Narrow<T>(hn::GetLane(z));
+  doubts.bits.raw |= static_cast<decltype(doubts.bits.raw)>(BitsOf(high) ^ BitsOf(low));
 }
 
 #else
@@ -71,9 +69,10 @@ HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts<T>& doubts) {
 // z − e, by fma: on some CPUs additions and fmas have units of their own, and this kernel is heavy on additions.
 HWY_INLINE VD Below(VD z, VD e) { return hn::NegMulAdd(e, hn::Set(DD(), 1.0), z); }
 
-// Bits of a double that a float, or a bf16, does not have. Rounding to it (halves up, in magnitude) is adding half of the
-// dropped range to the bits and cutting: both ends round alike when the sums agree in the bits that stay. Halves happen
-// only at the ends themselves, where the true value is not.
+// Bits of a double that a float, or a bf16, does not have. Both ends round alike when no middle between two neighbours of
+// the stored type lies between them. The test is cheaper and a little stricter: no multiple of half a last place may lie
+// there, which is to say that both agree in all but the lower kDroppedBits − 1 bits. One end may be such a multiple itself:
+// z and the true value are strictly inside.
 template <typename T>
 inline constexpr int kDroppedBits = 52 - FloatFormat<T>::kFractionBits;
 
@@ -89,25 +88,23 @@ HWY_INLINE Doubts<F16> NoDoubts<F16>() {
 template <typename T>
 HWY_INLINE bool Any(Doubts<T> doubts) {
   const DU64 du;
-  return !hn::AllTrue(du, hn::Eq(hn::ShiftRight<kDroppedBits<T>>(doubts.bits), hn::Zero(du)));
+  return !hn::AllTrue(du, hn::Eq(hn::ShiftRight<kDroppedBits<T> - 1>(doubts.bits), hn::Zero(du)));
 }
 HWY_INLINE bool Any(Doubts<F16> doubts) {
   const hn::Rebind<uint16_t, DD> du16;
   return !hn::AllTrue(du16, hn::Eq(doubts.bits, hn::Zero(du16)));
 }
 
-// The bits of z + e, half of the dropped range added.
 template <typename T>
-HWY_INLINE VU64 RoundBothEnds(VD high, VD low, Doubts<T>& doubts) {
+HWY_INLINE void CompareEnds(VD z, VD e, Doubts<T>& doubts) {
   const DU64 du;
-  const VU64 half = hn::Set(du, uint64_t{1} << (kDroppedBits<T> - 1));
-  const VU64 high_bits = hn::Add(hn::BitCast(du, high), half);
-  const VU64 low_bits = hn::Add(hn::BitCast(du, low), half);
-  doubts.bits = hn::Or(doubts.bits, hn::Xor(high_bits, low_bits));
-  return high_bits;
+  const VU64 high = hn::BitCast(du, hn::Add(z, e));
+  const VU64 low = hn::BitCast(du, Below(z, e));
+  doubts.bits = hn::Or(doubts.bits, hn::Xor(high, low));
 }
 
-// For errors below 2^-40·|z|: that is at most so many units in the last place of the double.
+// For errors below 2^-40·|z|: that is at most so many units in the last place of the double. With half of the dropped range
+// added to both ends they agree in the bits that stay when both round alike; an exact zero does. Asked by AnyRelative.
 inline constexpr uint64_t kRelativeUlps = uint64_t{1} << 13;
 HWY_INLINE void EmitRelative(VD z, float* HWY_RESTRICT out, Doubts<float>& doubts) {
   const DU64 du;
@@ -118,21 +115,26 @@ HWY_INLINE void EmitRelative(VD z, float* HWY_RESTRICT out, Doubts<float>& doubt
   hn::StoreU(ToF32(z), DF(), out);
   doubts.bits = hn::Or(doubts.bits, hn::Xor(high_bits, low_bits));
 }
-
-// kStream: past the cache, `out` aligned to the vector.
-template <bool kStream>
-HWY_INLINE void EmitEnds(VD high, VD low, float* HWY_RESTRICT out, Doubts<float>& doubts) {
-  RoundBothEnds(high, low, doubts);
-  Put<kStream>(ToF32(high), DF(), out);
+HWY_INLINE bool AnyRelative(Doubts<float> doubts) {
+  const DU64 du;
+  return !hn::AllTrue(du, hn::Eq(hn::ShiftRight<kDroppedBits<float>>(doubts.bits), hn::Zero(du)));
 }
 
 template <bool kStream>
-HWY_INLINE void EmitEnds(VD high, VD low, BF16* HWY_RESTRICT out, Doubts<BF16>& doubts) {
-  const DD d;
+HWY_INLINE void Emit(VD z, VD e, float* HWY_RESTRICT out, Doubts<float>& doubts) {
+  CompareEnds(z, e, doubts);
+  Put<kStream>(ToF32(z), DF(), out);
+}
+
+template <bool kStream>
+HWY_INLINE void Emit(VD z, VD e, BF16* HWY_RESTRICT out, Doubts<BF16>& doubts) {
+  const DU64 du;
   const DU32 du32;
-  const VU64 bits = RoundBothEnds(high, low, doubts);
-  constexpr int kDropped = kDroppedBits<BF16>;
-  const VF rounded = ToF32(hn::BitCast(d, hn::And(bits, hn::Set(DU64(), ~((uint64_t{1} << kDropped) - 1)))));  // exact
+  CompareEnds(z, e, doubts);
+  // Halves up, in magnitude: z is none, or in doubt.
+  constexpr uint64_t kUnit = uint64_t{1} << kDroppedBits<BF16>;
+  const VU64 bits = hn::Add(hn::BitCast(du, z), hn::Set(du, kUnit / 2));
+  const VF rounded = ToF32(hn::BitCast(DD(), hn::And(bits, hn::Set(du, ~(kUnit - 1)))));  // exact
   hn::StoreU(hn::TruncateTo(hn::Rebind<uint16_t, DD>(), hn::ShiftRight<16>(hn::BitCast(du32, rounded))),
              hn::Rebind<uint16_t, DD>(), reinterpret_cast<uint16_t*>(out));
 }
@@ -146,15 +148,11 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, DD>> RoundToF16(VD v) {
   return NarrowToF16AnyNaN(DF(), ToF32(hn::BitCast(DD(), odd)));
 }
 template <bool kStream>
-HWY_INLINE void EmitEnds(VD high, VD low, F16* HWY_RESTRICT out, Doubts<F16>& doubts) {
-  const auto high_entry = RoundToF16(high);
-  hn::StoreU(high_entry, hn::Rebind<uint16_t, DD>(), reinterpret_cast<uint16_t*>(out));
-  doubts.bits = hn::Or(doubts.bits, hn::Xor(high_entry, RoundToF16(low)));
-}
-
-template <bool kStream, typename T>
-HWY_INLINE void Emit(VD z, VD e, T* HWY_RESTRICT out, Doubts<T>& doubts) {
-  EmitEnds<kStream>(hn::Add(z, e), Below(z, e), out, doubts);
+HWY_INLINE void Emit(VD z, VD e, F16* HWY_RESTRICT out, Doubts<F16>& doubts) {
+  const auto high = RoundToF16(hn::Add(z, e));  // equal ends: what lies between, z too, rounds to the same
+  const auto low = RoundToF16(Below(z, e));
+  hn::StoreU(high, hn::Rebind<uint16_t, DD>(), reinterpret_cast<uint16_t*>(out));
+  doubts.bits = hn::Or(doubts.bits, hn::Xor(high, low));
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
