@@ -69,7 +69,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   void TilesReady() {
     result().stages.build_ns += waiting_.ns();
     if (status_.ok()) status_ = call_->context()->Check();
-    if (!status_.ok()) return call_->EndItem(index_, status_);
+    if (!status_.ok()) return call_->EndItem(index_, std::move(status_));
     SetOutcome();
     open_.store(1);
     for (size_t i = 0; i < item().tensors.size(); ++i) {
@@ -160,7 +160,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     result().stages.queue_ns += times_.queue_ns;
     result().stages.build_ns += times_.build_ns;
     result().stages.copy_ns += times_.copy_ns;
-    if (!status_.ok()) return call_->EndItem(index_, status_);
+    if (!status_.ok()) return call_->EndItem(index_, std::move(status_));
     call_->EndItem();
   }
 

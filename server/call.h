@@ -144,7 +144,7 @@ class Call : public std::enable_shared_from_this<Call<R>> {
   absl::Status Failure() {
     {
       std::lock_guard lock(mutex_);
-      if (!failure_.ok()) return failure_;
+      if (!failure_.ok()) return std::move(failure_);
     }
     absl::Status status = context_->Check();
     if (!status.ok()) return status;

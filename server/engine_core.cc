@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/cgroup.h"
+#include "server/unshared.h"
 
 namespace phasor::server {
 namespace {
@@ -30,7 +31,7 @@ class TileBuild {
 
   absl::Status Run(RowRange slice) {
     std::call_once(prepared_, [this] { Prepare(); });
-    if (!ready_.ok()) return ready_;
+    if (!ready_.ok()) return Unshared(ready_);
     const int64_t skipped = rows().begin;
     return core_->backend->Run(TaskInto(memory_->data()), {slice.begin + skipped, slice.end + skipped}, nullptr);
   }

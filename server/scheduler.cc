@@ -133,7 +133,7 @@ void Scheduler::EndSlice(const std::shared_ptr<Active>& active, absl::Status sta
     }
     // While stopping, what is still queued is ended by Stop.
     if (active->queued || active->running > 0) return;
-    report.status = active->status;
+    report.status = std::move(active->status);
     report.queue_ns = NanosecondsBetween(active->submitted, *active->started);
     report.run_ns = NanosecondsBetween(*active->started, Clock::now());
   }

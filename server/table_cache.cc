@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 
 #include "server/engine.h"
+#include "server/unshared.h"
 
 namespace phasor::server {
 namespace {
@@ -154,7 +155,13 @@ void TableCache::FinishBuild(const TileKey& key, absl::StatusOr<std::shared_ptr<
       entries_.erase(entry);
     }
   }
-  for (const auto& waiter : waiters) waiter->TileDone(key.index, tile);
+  for (const auto& waiter : waiters) {
+    if (tile.ok()) {
+      waiter->TileDone(key.index, *tile);
+    } else {
+      waiter->TileDone(key.index, Unshared(tile.status()));
+    }
+  }
 }
 
 std::vector<CachedPlan> TableCache::List() const {

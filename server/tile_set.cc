@@ -105,7 +105,7 @@ void TileSet::TileDone(int64_t index, absl::StatusOr<TileHandle> tile) {
 void TileSet::Arrived() {
   if (missing_.fetch_sub(1) != 1) return;
   Ready ready = std::move(ready_);
-  std::move(ready)(status_);
+  std::move(ready)(std::move(status_));
 }
 
 const Tile* TileSet::Find(int64_t index) const {

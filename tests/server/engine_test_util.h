@@ -33,7 +33,9 @@ using ByteString = std::vector<std::byte>;
 inline TableSource Source(const EncodingSpec& spec) {
   auto canonical = Canonicalize(spec);
   EXPECT_TRUE(canonical.ok()) << canonical.status();
-  return TableSource{canonical.ok() ? *canonical : CanonicalSpec{}, std::nullopt, Precision::kExact};
+  TableSource source;
+  if (canonical.ok()) source.spec = *canonical;
+  return source;
 }
 // RoPE with `pairs` pairs; different bases give different plans.
 inline TableSource Rope(int64_t pairs = 4, double base = 10000, Pairing pairing = Pairing::kHalfSplit) {
