@@ -25,9 +25,10 @@ class MetricsListener {
   int port() const { return port_; }
 
  private:
-  explicit MetricsListener(std::unique_ptr<prometheus::Exposer> exposer, int port);
+  MetricsListener(std::unique_ptr<prometheus::Exposer> exposer, std::string host, int port);
   std::unique_ptr<prometheus::Exposer> exposer_;
-  int port_;
+  const std::string host_;
+  const int port_;
 };
 
 }  // namespace phasor::server

@@ -35,7 +35,8 @@ double WithUnit(std::string_view text, const std::array<Unit, N>& units, double 
   }
   text = ToStd(absl::StripTrailingAsciiWhitespace(ToAbsl(text)));
   double number = -1;
-  if (text.empty() || !(absl::ascii_isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.') ||
+  // Decimals only: no signs, exponents, hexadecimals or names.
+  if (text.empty() || text.find_first_not_of("0123456789.") != std::string_view::npos ||
       !absl::SimpleAtod(ToAbsl(text), &number) || !std::isfinite(number)) {
     return -1;
   }

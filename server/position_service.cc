@@ -47,10 +47,6 @@ std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Pa
     bytes.Clear();  // the payloads keep what they need
     const int64_t decode_ns = Since(start);
     if (!request.ok()) return std::move(reply).Send(Refuse(request.status()));
-
-    auto charge = context->engine->Charge(request->charged_bytes());
-    if (!charge.ok()) return std::move(reply).Send(RefuseFromEngine(charge.status()));
-    reply.Hold(*std::move(charge));
     std::shared_ptr<CallContext> call = reply.context();
     (context->engine->*run)(std::move(call), *std::move(request),
                             [context, write, decode_ns, reply = std::move(reply)](Answer<Result> answer) mutable {

@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr char kRequestIdKey[] = "x-request-id";
 constexpr size_t kMaxRequestId = 128;
 constexpr std::chrono::milliseconds kRetryAfterOverload{50};
+constexpr std::chrono::milliseconds kRetryElsewhere{100};
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 int64_t Microseconds(int64_t nanoseconds) { return nanoseconds / 1000; }
@@ -102,14 +103,17 @@ void RpcCall::OnRequest(bool ok) {
   Post(group_, method_, queue_);  // first: somebody should be waiting for the next call whatever this one does
   arrived_ = Clock::now();
   events_left_ = 2;
-  group_->AddCall();
+  taken_ = !group_->refusing();
+  if (taken_) group_->AddCall();
   context_ = std::make_shared<CallContext>();
   request_bytes_ = static_cast<int64_t>(request_.Length());
   ReadDeadline();
   ReadRequestId();
 
   const bool admitted = group_->admission().TryEnter();
-  if (!admitted) {
+  if (!taken_) {
+    Answer(Refuse(Unavailable("DRAINING", "the server is shutting down", kRetryElsewhere), RejectReason::kDraining));
+  } else if (!admitted) {
     Answer(Refuse(
         Unavailable("OVERLOADED",
                     Cat("the server is serving ", group_->admission().limit(), " calls already (max_inflight_requests)"),
@@ -189,8 +193,9 @@ void RpcCall::ReleaseOne() {
   held_.reset();
   group_->admission().Leave();
   CallGroup* group = group_;
+  const bool taken = taken_;
   delete this;
-  group->RemoveCall();
+  if (taken) group->RemoveCall();
   group->RemoveObject();
 }
 

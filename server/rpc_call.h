@@ -75,12 +75,18 @@ class CallGroup {
   AccessLog& log() const { return *log_; }
   bool admin() const { return admin_; }  // calls that change something are allowed
 
-  // Objects that exist, posted or serving, and calls that came and are not gone.
-  void AddObject();
-  void RemoveObject();
+  // From now on calls are answered UNAVAILABLE as they come.
+  void RefuseNewCalls() { refusing_.store(true, std::memory_order_relaxed); }
+  bool refusing() const { return refusing_.load(std::memory_order_relaxed); }
+
+  // Calls that were taken and are not gone.
   void AddCall() { calls_.fetch_add(1, std::memory_order_relaxed); }
   void RemoveCall() { calls_.fetch_sub(1, std::memory_order_relaxed); }
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+
+  // Objects that exist, posted or serving.
+  void AddObject();
+  void RemoveObject();
   // Until no object is left, or for `limit`; whether none is left.
   bool AwaitNone(std::chrono::milliseconds limit);
 
@@ -89,6 +95,7 @@ class CallGroup {
   Metrics* const metrics_;
   AccessLog* const log_;
   const bool admin_;
+  std::atomic<bool> refusing_{false};
   std::atomic<int64_t> calls_{0};
   std::mutex mutex_;
   std::condition_variable none_;
@@ -148,6 +155,7 @@ class RpcCall {
   grpc::StatusCode sent_code_ = grpc::StatusCode::OK;
   std::string reason_;
   int events_left_ = 0;  // of the queue's thread alone
+  bool taken_ = false;   // counts as a call of the group
   bool was_cancelled_ = false;
   // Orders what Answer wrote, on whatever thread, before what OnFinish reads.
   std::atomic<bool> answered_{false};

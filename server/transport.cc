@@ -140,18 +140,28 @@ void Transport::Shutdown(std::chrono::milliseconds grace) {
     }
     return;
   }
-  // gRPC's Shutdown waits for every stream. Health's Watch streams never end by themselves, so they are cancelled as soon as
-  // no call of ours runs any more; an answer counts as running until it was handed to the network.
+  // gRPC's Shutdown drops calls that come while clients have not seen it yet, and they read CANCELLED. So new ones are
+  // refused in words first, for a moment and for as long as others run.
+  constexpr std::chrono::milliseconds kTick{10};
+  constexpr std::chrono::milliseconds kRefuseAtLeast{100};
+  const auto start = std::chrono::steady_clock::now();
+  const auto end = start + grace;
+  const auto first_look = std::min(end, start + kRefuseAtLeast);
+  group_->RefuseNewCalls();
+  for (auto now = start; now < first_look || (group_->calls() > 0 && now < end); now = std::chrono::steady_clock::now()) {
+    std::this_thread::sleep_for(kTick);
+  }
+  // It also waits for every stream. Health's Watch streams never end by themselves, so they are cancelled as soon as no call
+  // of ours runs any more; an answer counts as running until it was handed to the network.
   std::atomic<bool> finished{false};
-  std::thread canceller([this, &finished] {
-    constexpr std::chrono::milliseconds kTick{10};
+  std::thread canceller([this, &finished, kTick] {
     constexpr int kQuietTicks = 5;
     for (int quiet = 0; !finished.load(std::memory_order_relaxed); std::this_thread::sleep_for(kTick)) {
       quiet = group_->calls() == 0 ? quiet + 1 : 0;
       if (quiet > 0 && quiet % kQuietTicks == 0) grpc_server_cancel_all_calls(server_->c_server());
     }
   });
-  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  server_->Shutdown(std::chrono::system_clock::now() + (end - std::chrono::steady_clock::now()));
   finished.store(true, std::memory_order_relaxed);
   canceller.join();
   // Every posted call comes back now, and those that run were cancelled. Only when none is left may the queues close: an

@@ -56,8 +56,8 @@ class Transport {
   // Of "" and of every service, not of liveness.
   void SetServing(bool serving);
 
-  // Takes no new calls, lets those that run end until `grace` has passed, cancels what is left (health's Watch streams as
-  // soon as nothing else runs), and returns when every call is gone. Once.
+  // Refuses new calls with UNAVAILABLE while those that run may end until `grace` has passed; then closes the connections,
+  // cancels what is left (health's Watch streams among it), and returns when every call is gone. Once.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
