@@ -153,13 +153,13 @@ absl::Status RunAngleTask(const AngleTask& task, RowRange rows, const CancelFlag
 int64_t AngleRowsPerSlice(const AngleTask& task) {
   if (task.plan == nullptr || task.plan->pairs() == 0) return int64_t{1} << 20;
   // Nanoseconds per pair.
-  double cost = 1.2;
+  double cost = 0.8;
   if (task.plan->precision == Precision::kCompatF32) {
-    cost = 4;
+    cost = 2.2;
   } else if (task.dtype == DType::kF64) {
-    cost = 200;
+    cost = 130;
   } else if (!task.positions.ids.empty() || task.positions.stride != 1) {
-    cost = 6;
+    cost = 4;
   }
   const double rows = 1e6 / (cost * static_cast<double>(task.plan->pairs()));
   // Whole blocks of the recurrence where there is room for them.
