@@ -42,10 +42,6 @@ inline uint128 MultiplyHigh(uint128 a, uint128 b) {
   return static_cast<uint128>(High(a)) * High(b) + High(cross_a) + High(cross_b);
 }
 
-inline int LeadingZeros(uint128 value) {
-  return High(value) != 0 ? std::countl_zero(High(value)) : 64 + std::countl_zero(Low(value));
-}
-
 // t_0·y − t_1·y² + t_2·y³ − …: the distance of cos x, or of sin x / x, from 1, for y = x² as a 128-bit fraction.
 uint128 DistanceFromOne(uint128 y, const std::array<uint128, kTerms>& terms) {
   uint128 sum = terms[kTerms - 1];
