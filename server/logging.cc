@@ -106,7 +106,7 @@ void AppendValue(const LogField& field, bool json, std::string* line) {
 }  // namespace
 
 std::string FormatLogLine(bool json, std::chrono::system_clock::time_point time, LogLevel level, std::string_view message,
-                          std::initializer_list<LogField> fields) {
+                          std::span<const LogField> fields) {
   const std::string stamp = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromChrono(time), absl::UTCTimeZone());
   std::string line;
   if (json) {
@@ -153,7 +153,7 @@ Logger::~Logger() {
   queue_->thread.reset();  // joins after the last line
 }
 
-void Logger::Event(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+void Logger::Event(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   if (!enabled(level)) return;
   const std::string line = FormatLogLine(options_.json, std::chrono::system_clock::now(), level, message, fields);
   if (sink_) {
@@ -167,8 +167,22 @@ namespace {
 
 // gRPC takes a plain function, so the logger has to be found through a global; it is set and cleared by the guard alone.
 struct GrpcLogTarget {
+  // The logger, unless this second has had its share.
+  std::shared_ptr<Logger> Take() {
+    constexpr int kLinesPerSecond = 10;
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard lock(mutex);
+    if (now - second_began >= std::chrono::seconds(1)) {
+      second_began = now;
+      lines = 0;
+    }
+    return lines++ < kLinesPerSecond ? logger : nullptr;
+  }
+
   std::mutex mutex;
   std::shared_ptr<Logger> logger;
+  std::chrono::steady_clock::time_point second_began;
+  int lines = 0;
 };
 GrpcLogTarget& GrpcTarget() {
   static auto* target = new GrpcLogTarget;  // never destroyed: gRPC's threads may log until the process is gone
@@ -176,11 +190,7 @@ GrpcLogTarget& GrpcTarget() {
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
-  std::shared_ptr<Logger> logger;
-  {
-    const std::lock_guard lock(GrpcTarget().mutex);
-    logger = GrpcTarget().logger;
-  }
+  const std::shared_ptr<Logger> logger = GrpcTarget().Take();
   if (logger == nullptr) return;
   const LogLevel level = args->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarning
                          : args->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo

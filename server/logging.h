@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -32,7 +33,7 @@ struct LogOptions {
 // JSON:  {"ts":"2026-11-29T17:34:40.123Z","severity":"INFO","msg":"request","method":"phasor.v1.…","code":"OK","bytes":4096}
 // Control characters and bytes that are no UTF-8 are escaped, so that a line stays a line whatever a caller sent.
 std::string FormatLogLine(bool json, std::chrono::system_clock::time_point time, LogLevel level, std::string_view message,
-                          std::initializer_list<LogField> fields);
+                          std::span<const LogField> fields);
 
 // Thread-safe.
 class Logger {
@@ -47,7 +48,10 @@ class Logger {
   Logger& operator=(const Logger&) = delete;
 
   bool enabled(LogLevel level) const { return level >= options_.level && options_.level != LogLevel::kOff; }
-  void Event(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+  void Event(LogLevel level, std::string_view message, std::span<const LogField> fields);
+  void Event(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {}) {
+    Event(level, message, std::span<const LogField>(fields.begin(), fields.size()));
+  }
 
  private:
   struct Queue;
@@ -56,8 +60,9 @@ class Logger {
   std::unique_ptr<Queue> queue_;
 };
 
-// Sends gRPC's own log through `logger` (its errors as warnings: they are about connections) until the returned guard dies.
-// gRPC has one log function per process, so this is for the server's binary, once.
+// Sends gRPC's own log through `logger` (its errors as warnings: they are about connections, and at most ten in a second: a
+// caller can provoke them) until the guard dies. gRPC has one log function per process, so this is for the server's binary,
+// once.
 class GrpcLogGuard {
  public:
   explicit GrpcLogGuard(std::shared_ptr<Logger> logger);

@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/cpu_target.h"
 #include "server/logging.h"
@@ -15,6 +17,10 @@
 #include "server/server.h"
 #include "server/signals.h"
 #include "server/text.h"
+
+#if __has_include("google/protobuf/stubs/logging.h")
+#include "google/protobuf/stubs/logging.h"  // before protobuf 22, which logs through Abseil
+#endif
 
 namespace phasor::server {
 namespace {
@@ -33,18 +39,28 @@ int Fail(const absl::Status& status) {
 }
 
 void LogConfiguration(const PhasordOptions& options, Logger* logger) {
-  for (const auto& [flag, value] : options.effective) {
-    logger->Event(LogLevel::kInfo, "configuration", {{"flag", std::string_view(flag)}, {"value", std::string_view(value)}});
-  }
+  std::vector<LogField> fields;
+  for (const auto& [flag, value] : options.effective) fields.push_back({flag, std::string_view(value)});
+  logger->Event(LogLevel::kInfo, "configuration", fields);
   for (const std::string& name : options.unknown_variables) {
     logger->Event(LogLevel::kWarning, "unknown variable, see --help", {{"name", std::string_view(name)}});
   }
+}
+
+// Ends the process after `limit`: a drain that gets stuck must not need anybody to notice.
+void ExitAfter(std::chrono::milliseconds limit) {
+  std::thread([limit] {
+    std::this_thread::sleep_for(limit);
+    std::fputs("phasord: the drain is stuck, giving up\n", stderr);
+    _exit(1);
+  }).detach();
 }
 
 // Serves until a signal, then drains.
 void ServeAndDrain(const PhasordOptions& options, Server* server, Logger* logger) {
   const int number = WaitForSignal();
   ExitOnNextSignal();
+  ExitAfter(options.drain_delay + options.drain_grace + std::chrono::seconds(30));
   logger->Event(LogLevel::kInfo, "draining",
                 {{"signal", number == SIGTERM ? std::string_view("SIGTERM") : std::string_view("SIGINT")},
                  {"delay_ms", static_cast<int64_t>(options.drain_delay.count())},
@@ -57,6 +73,10 @@ void ServeAndDrain(const PhasordOptions& options, Server* server, Logger* logger
 }
 
 int Run(int argc, char** argv) {
+  // protobuf prints a line for every string of a request that is no UTF-8: callers would write the log.
+#if __has_include("google/protobuf/stubs/logging.h")
+  google::protobuf::SetLogHandler(nullptr);
+#endif
   ParsedOptions parsed = ParseOptions(argc, argv);
   if (!parsed.options) {
     std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);

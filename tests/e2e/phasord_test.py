@@ -114,7 +114,7 @@ class PhasordTest(unittest.TestCase):
         ) as server:
             self.assertTrue(server.ready.startswith("listening on 127.0.0.1:"))
             _, _, log = server.stop(signal.SIGTERM)
-            self.assertIn("flag=max-heads value=77", log)
+            self.assertIn(" max-heads=77 ", log)
             self.assertIn("PHASOR_HEDS", log)
 
     def test_json_log_is_json(self):

@@ -10,40 +10,44 @@
 namespace phasor::server {
 namespace {
 
+std::string Line(bool json, std::chrono::system_clock::time_point time, LogLevel level, std::string_view message,
+                 std::initializer_list<LogField> fields) {
+  return FormatLogLine(json, time, level, message, std::span<const LogField>(fields.begin(), fields.size()));
+}
+
 const auto kTime = std::chrono::system_clock::time_point(std::chrono::milliseconds(1700000000123));
 
 TEST(FormatLogLineTest, TextIsOneLineOfWords) {
-  EXPECT_EQ(FormatLogLine(false, kTime, LogLevel::kInfo, "request",
-                          {{"method", std::string_view("a.B/C")}, {"bytes", int64_t{4096}}, {"ok", true}, {"ratio", 0.5}}),
+  EXPECT_EQ(Line(false, kTime, LogLevel::kInfo, "request",
+                 {{"method", std::string_view("a.B/C")}, {"bytes", int64_t{4096}}, {"ok", true}, {"ratio", 0.5}}),
             "2023-11-14T22:13:20.123Z INFO request method=a.B/C bytes=4096 ok=true ratio=0.5");
 }
 
 TEST(FormatLogLineTest, TextQuotesWhatIsNoPlainWord) {
-  EXPECT_EQ(
-      FormatLogLine(false, kTime, LogLevel::kError, "x",
-                    {{"a", std::string_view("two words")}, {"b", std::string_view("")}, {"c", std::string_view("k=v\n")}}),
-      "2023-11-14T22:13:20.123Z ERROR x a=\"two words\" b=\"\" c=\"k=v\\u000a\"");
+  EXPECT_EQ(Line(false, kTime, LogLevel::kError, "x",
+                 {{"a", std::string_view("two words")}, {"b", std::string_view("")}, {"c", std::string_view("k=v\n")}}),
+            "2023-11-14T22:13:20.123Z ERROR x a=\"two words\" b=\"\" c=\"k=v\\u000a\"");
 }
 
 TEST(FormatLogLineTest, Json) {
   EXPECT_EQ(
-      FormatLogLine(true, kTime, LogLevel::kWarning, "request",
-                    {{"text", std::string_view("say \"hi\" \\ \xC3\xA9")}, {"n", int64_t{-1}}, {"flag", false}}),
+      Line(true, kTime, LogLevel::kWarning, "request",
+           {{"text", std::string_view("say \"hi\" \\ \xC3\xA9")}, {"n", int64_t{-1}}, {"flag", false}}),
       "{\"ts\":\"2023-11-14T22:13:20.123Z\",\"severity\":\"WARNING\",\"msg\":\"request\",\"text\":\"say \\\"hi\\\" \\\\ "
       "\xC3\xA9\",\"n\":-1,\"flag\":false}");
 }
 
 TEST(FormatLogLineTest, HostileBytesNeverBreakTheLine) {
   // Control characters, a lone continuation byte, an overlong slash, a surrogate, a cut sequence.
-  const std::string line = FormatLogLine(true, kTime, LogLevel::kInfo, "x",
-                                         {{"v", std::string_view("\x01\n\x80\xC0\xAF\xED\xA0\x80\xE2\x82", 10)}});
+  const std::string line =
+      Line(true, kTime, LogLevel::kInfo, "x", {{"v", std::string_view("\x01\n\x80\xC0\xAF\xED\xA0\x80\xE2\x82", 10)}});
   EXPECT_THAT(line,
               ::testing::HasSubstr("\"v\":\"\\u0001\\u000a\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\""));
   EXPECT_EQ(line.find('\n'), std::string::npos);
 }
 
 TEST(FormatLogLineTest, JsonHasNoNan) {
-  EXPECT_THAT(FormatLogLine(true, kTime, LogLevel::kInfo, "x", {{"v", std::numeric_limits<double>::quiet_NaN()}}),
+  EXPECT_THAT(Line(true, kTime, LogLevel::kInfo, "x", {{"v", std::numeric_limits<double>::quiet_NaN()}}),
               ::testing::HasSubstr("\"v\":null"));
 }
 
