@@ -17,7 +17,7 @@
 
 namespace phasor::server {
 
-// Resolved plans that are kept: a few KiB each.
+// Resolved plans that are kept at most: a few KiB each, unless they are wide (then their bytes count, see PlanCache).
 inline constexpr size_t kMaxPlans = 1024;
 
 // Also the table cache's builder: a tile is a stage of its own, whoever waits for it.

@@ -57,7 +57,38 @@ PlanCache::Nodes::iterator PlanCache::Locate(const Key& key, size_t hash) {
   return nodes_.end();
 }
 
+void PlanCache::DropOldest() {
+  const auto oldest = std::prev(nodes_.end());
+  const auto [begin, end] = by_hash_.equal_range(oldest->hash);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second == oldest) {
+      by_hash_.erase(it);
+      break;
+    }
+  }
+  bytes_ -= oldest->bytes;
+  nodes_.pop_back();
+}
+
 namespace {
+
+size_t BytesOf(const PlanEntry& entry) {
+  size_t bytes = sizeof(PlanEntry) + entry.key.size();
+  if (const AnglePlan* angle = entry.angle()) {
+    bytes += angle->frequencies.size() * (sizeof(Turns) + sizeof(double) + sizeof(float));
+  } else if (const BiasPlan* bias = entry.bias()) {
+    bytes += bias->slopes.size() * sizeof(DoubleDouble);
+  }
+  return bytes;
+}
+
+// The lists that a spec carries; the rest of it is small.
+size_t BytesOf(const EncodingSpec& spec) {
+  if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->slopes.size() * sizeof(double);
+  const auto* rope = std::get_if<RopeSpec>(&spec);
+  const auto* lists = rope == nullptr ? nullptr : std::get_if<LongRopeSchedule>(&rope->schedule);
+  return lists == nullptr ? 0 : (lists->short_factor.size() + lists->long_factor.size()) * sizeof(double);
+}
 
 size_t HashOf(const EncodingSpec& spec, const std::optional<int64_t>& sequence_length, Precision precision) {
   size_t hash = spec.index();
@@ -96,19 +127,11 @@ absl::StatusOr<std::shared_ptr<const PlanEntry>> PlanCache::Resolve(const Canoni
   const size_t hash = HashOf(key.spec, key.sequence_length, precision);
   std::lock_guard lock(mutex_);
   if (const auto node = Locate(key, hash); node != nodes_.end()) return node->entry;  // another caller was faster
-  nodes_.push_front(Node{std::move(key), hash, entry});
+  const size_t bytes = BytesOf(*entry) + BytesOf(key.spec);
+  nodes_.push_front(Node{std::move(key), hash, bytes, entry});
   by_hash_.emplace(hash, nodes_.begin());
-  if (nodes_.size() > max_entries_) {
-    const auto oldest = std::prev(nodes_.end());
-    const auto [begin, end] = by_hash_.equal_range(oldest->hash);
-    for (auto it = begin; it != end; ++it) {
-      if (it->second == oldest) {
-        by_hash_.erase(it);
-        break;
-      }
-    }
-    nodes_.pop_back();
-  }
+  bytes_ += bytes;
+  while (nodes_.size() > max_entries_ || (bytes_ > max_bytes_ && nodes_.size() > 1)) DropOldest();
   return entry;
 }
 

@@ -32,10 +32,12 @@ struct PlanEntry {
 
 std::shared_ptr<const PlanEntry> MakePlanEntry(Resolved resolved, std::string_view scheme);
 
-// Thread-safe. Entries are compared by their whole spec; the least recently used leave when there are too many.
+// Thread-safe. Entries are compared by their whole spec; the least recently used leave when there are too many, or when they
+// hold too much together: a plan has a few KiB, but the widest ones that a caller may ask for have megabytes.
 class PlanCache {
  public:
-  explicit PlanCache(size_t max_entries) : max_entries_(max_entries) {}
+  explicit PlanCache(size_t max_entries, size_t max_bytes = size_t{64} << 20)
+      : max_entries_(max_entries), max_bytes_(max_bytes) {}
 
   // The plan, if it is here: microseconds. `sequence_length` does not count where the scheme does not depend on it.
   std::shared_ptr<const PlanEntry> Find(const CanonicalSpec& spec, std::optional<int64_t> sequence_length,
@@ -56,15 +58,19 @@ class PlanCache {
   struct Node {
     Key key;
     size_t hash;
+    size_t bytes;
     std::shared_ptr<const PlanEntry> entry;
   };
   using Nodes = std::list<Node>;
 
   Nodes::iterator Locate(const Key& key, size_t hash);  // with the lock held
+  void DropOldest();                                    // with the lock held
 
   const size_t max_entries_;
+  const size_t max_bytes_;
   std::mutex mutex_;
-  Nodes nodes_;  // the most recently used first
+  Nodes nodes_;       // the most recently used first
+  size_t bytes_ = 0;  // of all nodes
   std::unordered_multimap<size_t, Nodes::iterator> by_hash_;
 };
 

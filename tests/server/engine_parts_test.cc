@@ -187,6 +187,24 @@ TEST(PlanCache, FindsWhatItResolvedAndForgetsTheOldest) {
   EXPECT_EQ(plans.Find(a.spec, std::nullopt, a.precision), *first);
 }
 
+TEST(PlanCache, ForgetsTheOldestWhenTheyAreTooLarge) {
+  PlanCache plans(100, 1 << 20);
+  const TableSource narrow = Rope(4, 10000);
+  ASSERT_TRUE(plans.Resolve(narrow.spec, std::nullopt, narrow.precision).ok());
+  std::vector<TableSource> wide;
+  for (int i = 0; i < 5; ++i) {
+    wide.push_back(Rope(4096, 10000 + i));  // some 300 KiB each
+    ASSERT_TRUE(plans.Resolve(wide.back().spec, std::nullopt, narrow.precision).ok());
+  }
+  EXPECT_EQ(plans.Find(narrow.spec, std::nullopt, narrow.precision), nullptr);
+  EXPECT_EQ(plans.Find(wide.front().spec, std::nullopt, narrow.precision), nullptr);
+  EXPECT_NE(plans.Find(wide.back().spec, std::nullopt, narrow.precision), nullptr);
+  // The newest is kept however large it is.
+  PlanCache one(100, 1);
+  ASSERT_TRUE(one.Resolve(narrow.spec, std::nullopt, narrow.precision).ok());
+  EXPECT_NE(one.Find(narrow.spec, std::nullopt, narrow.precision), nullptr);
+}
+
 TEST(PlanCache, KeepsLengthsApartWhereTheyCount) {
   RopeSpec spec;
   spec.head_dim = 8;
