@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -46,7 +47,9 @@ struct Maximum {
   template <typename Schedule>
   std::optional<int64_t> operator()(const Schedule& schedule) const {
     std::optional<int64_t> maximum;
-    if constexpr (requires { schedule.original_max_position; }) {
+    if constexpr (std::is_same_v<Schedule, Llama3Schedule>) {
+      return std::nullopt;  // trained on more than its parameters say: 131072 positions with a factor of 8 over 8192
+    } else if constexpr (requires { schedule.original_max_position; }) {
       maximum = schedule.original_max_position;
       if constexpr (requires { schedule.factor; }) {
         const double factor = std::optional<double>(schedule.factor).value_or(1);
@@ -135,7 +138,9 @@ std::vector<Note> WarningsFor(const TableSource& source, int64_t largest, std::s
   std::vector<Note> warnings = source.spec.warnings;
   for (Note& warning : warnings) warning.field.insert(0, warning.field.empty() ? "spec" : "spec.");
   if (const auto* rope = std::get_if<RopeSpec>(&source.spec.spec)) {
-    const std::optional<int64_t> maximum = std::visit(Maximum{source.sequence_length}, rope->schedule);
+    // A schedule that stretches positions reaches beyond the maximum that the configuration was trained with.
+    std::optional<int64_t> maximum = std::visit(Maximum{source.sequence_length}, rope->schedule);
+    if (source.max_position) maximum = std::max(*source.max_position, maximum.value_or(0));
     if (maximum && largest >= *maximum) {
       warnings.push_back({std::string(field), absl::StrCat("position ", largest, " is beyond the model's own maximum of ",
                                                            *maximum, " positions")});

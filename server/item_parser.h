@@ -29,9 +29,18 @@ struct ParseContext {
 absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, ParseContext& context);
 absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& context);
 
-// Spec, precision and sequence length.
+// Spec, precision, sequence length and the model's own maximum.
 absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& spec, v1::Precision precision,
-                                        std::optional<int64_t> sequence_length);
+                                        std::optional<int64_t> sequence_length, std::optional<int64_t> max_position);
+
+// The same of an item, either kind.
+template <typename Item>
+absl::StatusOr<TableSource> ParseSourceOf(const Item& message) {
+  std::optional<int64_t> sequence_length, max_position;
+  if (message.has_sequence_length()) sequence_length = message.sequence_length();
+  if (message.has_max_position()) max_position = message.max_position();
+  return ParseSource(message.spec(), message.precision(), sequence_length, max_position);
+}
 
 // OK, or InvalidField listing the values that `number`, an open enum of the wire, may have.
 absl::Status CheckEnum(std::string_view field, int number, const google::protobuf::EnumDescriptor* type);

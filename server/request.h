@@ -37,6 +37,7 @@ struct TableSource {
   CanonicalSpec spec;
   std::optional<int64_t> sequence_length;  // set when the scheme needs it
   Precision precision = Precision::kExact;
+  std::optional<int64_t> max_position;  // the model's own, as the caller says; for a warning only
 };
 
 struct TableRequest {

@@ -141,7 +141,7 @@ absl::StatusOr<int64_t> CountElements(std::string_view field, std::initializer_l
 }
 
 absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, v1::Precision precision,
-                                        std::optional<int64_t> sequence_length) {
+                                        std::optional<int64_t> sequence_length, std::optional<int64_t> max_position) {
   const absl::StatusOr<EncodingSpec> spec = SpecFromProto(message);
   if (!spec.ok()) return spec.status();
   absl::StatusOr<CanonicalSpec> canonical = Canonicalize(*spec);
@@ -153,6 +153,8 @@ absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, v1::Pre
   if (sequence_length && (*sequence_length < 1 || *sequence_length > kMaxSequenceLength)) {
     return InvalidField("sequence_length", absl::StrCat(*sequence_length), absl::StrCat("1 … ", kMaxSequenceLength));
   }
+  if (max_position && *max_position < 1) return InvalidField("max_position", absl::StrCat(*max_position), "at least 1");
+  source.max_position = max_position;
   const Scheme& scheme = SchemeOf(source.spec.spec);
   if (scheme.needs_sequence_length) {
     if (!sequence_length) {

@@ -119,9 +119,7 @@ absl::Status ParseTensors(const v1::ApplyItem& message, const Axes& axes, int64_
 absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& context) {
   if (message.spec().has_sinusoidal()) return NotServed("spec.sinusoidal", "applying sinusoids");
   if (message.spec().has_alibi()) return NotServed("spec.alibi", "applying a bias");
-  absl::StatusOr<TableSource> source =
-      ParseSource(message.spec(), message.precision(),
-                  message.has_sequence_length() ? std::optional<int64_t>(message.sequence_length()) : std::nullopt);
+  absl::StatusOr<TableSource> source = ParseSourceOf(message);
   if (!source.ok()) return source.status();
   ApplyItem item;
   item.source = *std::move(source);

@@ -170,9 +170,7 @@ absl::StatusOr<BiasRequest> ParseBias(const v1::BiasWindow& window, PrecomputeIt
 }  // namespace
 
 absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, ParseContext& context) {
-  absl::StatusOr<TableSource> source =
-      ParseSource(message.spec(), message.precision(),
-                  message.has_sequence_length() ? std::optional<int64_t>(message.sequence_length()) : std::nullopt);
+  absl::StatusOr<TableSource> source = ParseSourceOf(message);
   if (!source.ok()) return source.status();
   PrecomputeItem item;
   item.source = *std::move(source);

@@ -37,8 +37,7 @@ template <typename Result>
 void CallReport::AddResult(const Result& result, const v1::StageTimes& call) {
   backend_ = result.backend();
   ++outcomes_[OutcomeName(result.cache())];
-  for (const v1::Warning& warning : result.warnings())
-    warnings_.insert(absl::StrCat(warning.field(), ": ", warning.message()));
+  for (const v1::Warning& warning : result.warnings()) warnings_[warning.field()] = warning.message();
   ++calls_;
   bytes_ += result.payload_bytes();
   AddStages(call, stages_);
@@ -77,14 +76,14 @@ absl::Status CallReport::Print(const Tool& tool, const std::string& what, const 
     if (softmax_scale_multiplier_ != 0) key("softmax_scale_multiplier"), writer.Double(softmax_scale_multiplier_);
     key("fingerprint"), writer.String(FormatHex(fingerprint).c_str());
     key("warnings"), writer.StartArray();
-    for (const std::string& warning : warnings_) writer.String(warning.c_str());
+    for (const auto& [field, message] : warnings_) writer.String(absl::StrCat(field, ": ", message).c_str());
     writer.EndArray();
     writer.EndObject();
     return tool.Print(absl::StrCat(buffer.GetString(), "\n"));
   }
   std::vector<std::string> outcomes;
   for (const auto& [name, count] : outcomes_) outcomes.push_back(calls_ == 1 ? name : absl::StrCat(name, " ", count));
-  for (const std::string& warning : warnings_) tool.Say(absl::StrCat("warning: ", warning));
+  for (const auto& [field, message] : warnings_) tool.Say(absl::StrCat("warning: ", field, ": ", message));
   tool.Say(absl::StrFormat("%s: %s in %s, %d call%s, backend %s, cache: %s", what, FormatBytes(static_cast<double>(bytes_)),
                            FormatNanoseconds(seconds * 1e9), calls_, calls_ == 1 ? "" : "s", backend_,
                            absl::StrJoin(outcomes, ", ")));

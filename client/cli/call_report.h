@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
 #include "phasor/v1/position_service.pb.h"
@@ -30,7 +29,7 @@ class CallReport {
 
   std::string backend_;
   std::map<std::string, int> outcomes_;
-  std::set<std::string> warnings_;
+  std::map<std::string, std::string> warnings_;  // by field: the last one of each
   int64_t calls_ = 0, bytes_ = 0;
   v1::StageTimes stages_;
   double attention_factor_ = 1;

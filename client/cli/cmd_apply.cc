@@ -61,6 +61,7 @@ absl::StatusOr<Request> Build(const ApplyArgs& args, const LoadedSpec& loaded,
   v1::ApplyItem* item = request.message.add_items();
   *item->mutable_spec() = loaded.spec;
   if (loaded.sequence_length) item->set_sequence_length(*loaded.sequence_length);
+  if (loaded.max_position) item->set_max_position(*loaded.max_position);
   item->set_precision(args.precision);
   item->set_layout(args.layout);
   item->mutable_rotate()->set_inverse(args.inverse);

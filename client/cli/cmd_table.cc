@@ -40,6 +40,7 @@ absl::StatusOr<Answer> Ask(client::Client& client, const TableArgs& args, const 
   v1::PrecomputeItem* item = request.add_items();
   *item->mutable_spec() = loaded.spec;
   if (loaded.sequence_length) item->set_sequence_length(*loaded.sequence_length);
+  if (loaded.max_position) item->set_max_position(*loaded.max_position);
   item->set_precision(args.precision);
   item->set_dtype(args.dtype);
   v1::TableWindow* table = item->mutable_table();

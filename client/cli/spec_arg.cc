@@ -155,7 +155,8 @@ std::string FieldNames(const std::vector<Message*>& messages) {
   return absl::StrJoin(names, ", ");
 }
 
-absl::StatusOr<v1::EncodingSpec> ChooseLayer(const v1::ResolveModelResponse& model, const std::string& name, Tool& tool) {
+absl::StatusOr<const v1::ResolvedLayer*> ChooseLayer(const v1::ResolveModelResponse& model, const std::string& name,
+                                                     Tool& tool) {
   std::vector<const v1::ResolvedLayer*> with_numbers;
   std::vector<std::string> types;
   for (const v1::ResolvedLayer& layer : model.layers()) {
@@ -187,7 +188,7 @@ absl::StatusOr<v1::EncodingSpec> ChooseLayer(const v1::ResolveModelResponse& mod
     tool.Say(absl::StrCat("warning: ", warning.field(), ": ", warning.message()));
   for (const v1::Warning& warning : with_numbers[0]->warnings())
     tool.Say(absl::StrCat("warning: ", warning.field(), ": ", warning.message()));
-  return with_numbers[0]->spec();
+  return with_numbers[0];
 }
 
 }  // namespace
@@ -233,7 +234,9 @@ absl::StatusOr<std::string> LoadConfig(const SpecArg& argument) {
 
 absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
   const std::string& first = argument.tokens.front();
-  LoadedSpec loaded{.spec = {}, .name = first, .sequence_length = argument.length};
+  LoadedSpec loaded;
+  loaded.name = first;
+  loaded.sequence_length = argument.length;
   if (first.empty() || (first.front() != '{' && !LooksLikeFile(first))) {
     auto spec = SpecFromPairs(argument.tokens);
     if (!spec.ok()) return spec.status();
@@ -258,9 +261,10 @@ absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
   if (argument.length) request.set_sequence_length(*argument.length);
   auto model = (*client)->ResolveModel(request);
   if (!model.ok()) return model.status();
-  auto spec = ChooseLayer(*model, loaded.name, tool);
-  if (!spec.ok()) return spec.status();
-  loaded.spec = *std::move(spec);
+  const auto layer = ChooseLayer(*model, loaded.name, tool);
+  if (!layer.ok()) return layer.status();
+  loaded.spec = (*layer)->spec();
+  if ((*layer)->max_position() > 0) loaded.max_position = (*layer)->max_position();
   return loaded;
 }
 

@@ -31,6 +31,7 @@ struct LoadedSpec {
   v1::EncodingSpec spec;
   std::string name;  // the file's or scheme's name, for messages
   std::optional<int64_t> sequence_length;
+  std::optional<int64_t> max_position;  // the model's own
 };
 
 // Reads SPEC. Of a configuration with several layer types --layer-type chooses; without it the error lists them, unless only

@@ -67,7 +67,9 @@ void RoundTrip(const std::string& path, ArrayFormat format, const std::vector<Ar
   ASSERT_TRUE(arrays.ok()) << arrays.status();
   ASSERT_EQ(arrays->size(), infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
-    if (format != ArrayFormat::kNpy) EXPECT_EQ((*arrays)[i].info.name, infos[i].name);
+    if (format != ArrayFormat::kNpy) {
+      EXPECT_EQ((*arrays)[i].info.name, infos[i].name);
+    }
     EXPECT_EQ((*arrays)[i].info.dtype, infos[i].dtype);
     EXPECT_EQ((*arrays)[i].info.shape, infos[i].shape);
     EXPECT_EQ((*arrays)[i].data, data[i]);
@@ -129,9 +131,11 @@ TEST_F(ArrayFileTest, ReadsDeflatedMembers) {
   const std::string head = ZipLocalHeader(zip);
   std::string directory = ZipDirectory({zip}, static_cast<int64_t>(head.size() + packed.size()));
   directory[10] = 8;
-  for (int i = 0; i < 4; ++i) {
-    directory[20 + i] = static_cast<char>(packed.size() >> (8 * i));
-    directory[24 + i] = static_cast<char>(member.size() >> (8 * i));
+  // The 64-bit extra field behind the fixed part and the name: size, then packed size.
+  const size_t extra = 46 + zip.name.size() + 4;
+  for (size_t i = 0; i < 8; ++i) {
+    directory[extra + i] = static_cast<char>(uint64_t{member.size()} >> (8 * i));
+    directory[extra + 8 + i] = static_cast<char>(uint64_t{packed.size()} >> (8 * i));
   }
   const auto arrays = ParseArrays(head + packed + directory, ArrayFormat::kNpz);
   ASSERT_TRUE(arrays.ok()) << arrays.status();

@@ -243,6 +243,12 @@ TEST(Warnings, BeyondTheModelsMaximum) {
   EXPECT_EQ(WarningsFor(dynamic, 4095, "x").size(), dynamic.spec.warnings.size());
   EXPECT_EQ(WarningsFor(dynamic, 4096, "x").size(), dynamic.spec.warnings.size() + 1);
   EXPECT_TRUE(WarningsFor(Rope(), 1 << 30, "x").empty());
+  spec.schedule = Llama3Schedule{8, 1, 4, 8192};
+  TableSource llama = Source(spec);
+  EXPECT_TRUE(WarningsFor(llama, 131072, "x").empty()) << "the schedule does not say what the model was made for";
+  llama.max_position = 131072;
+  EXPECT_TRUE(WarningsFor(llama, 131071, "x").empty());
+  EXPECT_EQ(WarningsFor(llama, 131072, "x").size(), 1u);
 }
 
 }  // namespace
