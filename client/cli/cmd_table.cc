@@ -131,6 +131,11 @@ absl::Status Write(Tool& tool, client::Client& client, const TableArgs& args, co
   // One row tells the shapes; the whole, when the server takes it in one item, tells the fingerprint.
   absl::StatusOr<Answer> shape = Ask(client, args, loaded, positions, 0, std::min<int64_t>(positions.count, 1), true);
   if (!shape.ok()) return shape.status();
+  // The last one tells whether the server takes them all, before a file of that size is begun.
+  if (positions.count > 1) {
+    absl::StatusOr<Answer> last = Ask(client, args, loaded, positions, positions.count - 1, positions.count, true);
+    if (!last.ok()) return last.status();
+  }
   const absl::StatusOr<Answer> whole = Ask(client, args, loaded, positions, 0, positions.count, true);
   const std::string fingerprint = whole.ok() ? whole->message.results(0).fingerprint() : "";
   auto writer = Open(client, args, loaded, positions, shape->message.results(0), fingerprint);

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/util/json_util.h"
 
 #include "client/cli/embedded.h"
@@ -106,6 +108,8 @@ namespace {
 int Report(const Tool& tool, const absl::Status& status) {
   if (status.ok()) return kExitOk;
   tool.Say(absl::StrCat("phasor: ", status.message()));
+  if (absl::StrContains(status.message(), "sequence_length: given nothing"))
+    tool.Say("(--length gives the sequence length)");
   if (IsUsageError(status)) return kExitUsage;
   if (status.code() != absl::StatusCode::kInvalidArgument)
     tool.Say(absl::StrCat("(", absl::StatusCodeToString(status.code()), ")"));
@@ -153,6 +157,13 @@ int RunTool(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> unknown = app.remaining();
+    if (app.get_subcommands().empty() && !unknown.empty()) {
+      std::vector<std::string> names;
+      for (const Command& command : commands) names.push_back(command.app->get_name());
+      tool.Say(absl::StrCat("phasor: command: given '", unknown.front(), "'; allowed: ", absl::StrJoin(names, ", ")));
+      return kExitUsage;
+    }
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
   for (const Command& command : commands) {

@@ -82,7 +82,9 @@ class Cli(unittest.TestCase):
 
     def test_length_is_asked_for(self):
         path = self.config("phi-3-mini-128k-instruct")
-        self.assertIn("sequence_length", run("table", path, "--positions", "0:4", check=1).stderr.decode())
+        message = run("table", path, "--positions", "0:4", check=1).stderr.decode()
+        self.assertIn("sequence_length", message)
+        self.assertIn("--length", message)
         run("table", path, "--length", "4097", "--positions", "0:4")
 
     def test_table_files(self):
@@ -142,6 +144,17 @@ class Cli(unittest.TestCase):
         self.assertGreater(max(abs(a - b) for a, b in zip(rotated, values)), 0.1)
         self.assertLess(max(abs(a - b) for a, b in zip(back, values)), 1e-6)
         self.assertIn("head_dim", run("apply", "rope_default", "head_dim=16", "--input", path, "-o", self.folder / "x.npz", check=1).stderr.decode())
+
+    def test_positions_out_of_range_leave_no_file(self):
+        path = self.folder / "x.npz"
+        message = run("table", "rope_default", "head_dim=64", "--positions", "0:100000000000", "-o", path, check=1).stderr.decode()
+        self.assertIn("2147483647", message)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_unknown_command_is_named(self):
+        message = run("tabel", check=2).stderr.decode()
+        for word in ("tabel", "table", "bias"):
+            self.assertIn(word, message)
 
     def test_missing_file(self):
         self.assertIn("no-such.json", run("resolve", "no-such.json", check=1).stderr.decode())
