@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 
@@ -19,7 +20,6 @@ constexpr std::chrono::milliseconds kRetryAfterOverload{50};
 constexpr std::chrono::milliseconds kRetryElsewhere{100};
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-int64_t Microseconds(int64_t nanoseconds) { return nanoseconds / 1000; }
 
 bool IsRequestId(std::string_view text) {
   return !text.empty() && text.size() <= kMaxRequestId &&
@@ -223,23 +223,26 @@ void RpcCall::Account() {
 void RpcCall::LogAccess(grpc::StatusCode code, double seconds) const {
   const std::string peer = server_context_.peer();
   const std::string id = request_id_.empty() ? NewRequestId() : request_id_;
-  // What callers are not told about an internal error is told here.
-  const std::string_view message = ToStd(outcome_.status.message());
-  group_->log().logger().Event(AccessLevel(code), "request",
-                               {{"request_id", std::string_view(id)},
-                                {"method", std::string_view(method_->name)},
-                                {"code", StatusCodeName(code)},
-                                {"reason", std::string_view(reason_)},
-                                {"detail", message},
-                                {"peer", std::string_view(peer)},
-                                {"request_bytes", request_bytes_},
-                                {"response_bytes", response_bytes_},
-                                {"total_us", static_cast<int64_t>(seconds * 1e6)},
-                                {"decode_us", Microseconds(outcome_.stages.decode_ns)},
-                                {"queue_us", Microseconds(outcome_.stages.queue_ns)},
-                                {"build_us", Microseconds(outcome_.stages.build_ns)},
-                                {"copy_us", Microseconds(outcome_.stages.copy_ns)},
-                                {"send_us", static_cast<int64_t>(Seconds(finished_ - finish_began_) * 1e6)}});
+  std::vector<LogField> fields = {{"request_id", std::string_view(id)},
+                                  {"method", std::string_view(method_->name)},
+                                  {"code", StatusCodeName(code)},
+                                  {"peer", std::string_view(peer)},
+                                  {"request_bytes", request_bytes_},
+                                  {"response_bytes", response_bytes_},
+                                  {"total_us", static_cast<int64_t>(seconds * 1e6)}};
+  if (!outcome_.status.ok()) {
+    fields.push_back({"reason", std::string_view(reason_)});
+    // What callers are not told about an internal error is told here.
+    fields.push_back({"detail", ToStd(outcome_.status.message())});
+  }
+  if (method_->path == ResponsePath::kZeroCopy) {
+    fields.push_back({"decode_us", outcome_.stages.decode_ns / 1000});
+    fields.push_back({"queue_us", outcome_.stages.queue_ns / 1000});
+    fields.push_back({"build_us", outcome_.stages.build_ns / 1000});
+    fields.push_back({"copy_us", outcome_.stages.copy_ns / 1000});
+    fields.push_back({"send_us", static_cast<int64_t>(Seconds(finished_ - finish_began_) * 1e6)});
+  }
+  group_->log().logger().Event(AccessLevel(code), "request", fields);
 }
 
 }  // namespace phasor::server

@@ -156,7 +156,8 @@ TEST(TransportTest, OverloadSaysWhenToComeBack) {
   const auto pushback = context.GetServerTrailingMetadata().find("grpc-retry-pushback-ms");
   ASSERT_NE(pushback, context.GetServerTrailingMetadata().end());
   EXPECT_GT(std::atoi(std::string(pushback->second.data(), pushback->second.size()).c_str()), 0);
-  EXPECT_EQ(server.Metric("phasor_rejected_requests_total{reason=\"inflight_requests\"}"), 1);
+  EXPECT_TRUE(
+      server.AwaitMetric("phasor_rejected_requests_total{reason=\"inflight_requests\"}", [](double n) { return n == 1; }));
   slow.Cancel();
   EXPECT_EQ(slow.Join().error_code(), grpc::StatusCode::CANCELLED);
   ASSERT_TRUE(server.AwaitMetric("phasor_inflight_requests", [](double n) { return n == 0; }));
