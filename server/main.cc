@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "grpc/grpc.h"
+
 #include "kernels/cpu/cpu_target.h"
 #include "server/logging.h"
 #include "server/options.h"
@@ -122,5 +124,8 @@ int Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   phasor::server::BlockSignals();
   phasor::server::TuneMalloc();
+  // Held until the process ends: gRPC's last shutdown joins a thread of its own that polls for up to ten seconds after a
+  // large message was sent, with nothing left to do.
+  grpc_init();
   return phasor::server::Run(argc, argv);
 }
