@@ -17,10 +17,10 @@ namespace {
 constexpr int64_t kMaxRow = (int64_t{1} << 31) - 1;
 constexpr size_t kFingerprintBytes = 32;
 
-absl::StatusOr<DType> ParseDType(v1::DType dtype) {
+absl::StatusOr<DType> ParseDType(v1::Dtype dtype) {
   if (dtype == v1::DTYPE_UNSPECIFIED) return DType::kF32;
   if (dtype < v1::DTYPE_F64 || dtype > v1::DTYPE_BF16) {
-    const std::string given = v1::DType_IsValid(dtype) ? v1::DType_Name(dtype) : absl::StrCat(static_cast<int>(dtype));
+    const std::string given = v1::Dtype_IsValid(dtype) ? v1::Dtype_Name(dtype) : absl::StrCat(static_cast<int>(dtype));
     return InvalidField("dtype", given, "DTYPE_F64, DTYPE_F32, DTYPE_F16, DTYPE_BF16");
   }
   return static_cast<DType>(dtype);

@@ -45,7 +45,7 @@ v1::CacheOutcome ToProto(CacheOutcome outcome) {
 // The array, its bytes in `payloads`. Data that the caller asked not to get is left out; an array without elements has data,
 // and it is empty.
 void Write(Array&& array, raw::Payloads* payloads, v1::Tensor* out) {
-  out->set_dtype(static_cast<v1::DType>(array.dtype));
+  out->set_dtype(static_cast<v1::Dtype>(array.dtype));
   out->mutable_shape()->Add(array.shape.begin(), array.shape.end());
   out->mutable_strides()->Add(array.strides.begin(), array.strides.end());
   const bool no_elements = std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();

@@ -24,14 +24,14 @@ std::string At(std::string_view path, std::string_view field) {
 
 std::string Text(std::span<const int64_t> numbers) { return absl::StrCat("[", absl::StrJoin(numbers, ", "), "]"); }
 
-std::string DTypeText(DType dtype) { return v1::DType_Name(static_cast<v1::DType>(dtype)); }
+std::string DTypeText(DType dtype) { return v1::Dtype_Name(static_cast<v1::Dtype>(dtype)); }
 
 absl::StatusOr<DType> ParseDType(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed) {
   for (DType dtype : allowed) {
     if (static_cast<int>(dtype) == message.dtype()) return dtype;
   }
   const std::string given =
-      v1::DType_IsValid(message.dtype()) ? v1::DType_Name(message.dtype()) : absl::StrCat(static_cast<int>(message.dtype()));
+      v1::Dtype_IsValid(message.dtype()) ? v1::Dtype_Name(message.dtype()) : absl::StrCat(static_cast<int>(message.dtype()));
   return InvalidField(At(path, "dtype"), given, absl::StrJoin(allowed, ", ", [](std::string* out, DType dtype) {
                         absl::StrAppend(out, DTypeText(dtype));
                       }));

@@ -24,7 +24,7 @@ struct BiasArgs {
   int64_t queries = 0, keys = 0;
   std::optional<int64_t> query_offset;
   std::string heads;
-  v1::DType dtype = v1::DTYPE_F32;
+  v1::Dtype dtype = v1::DTYPE_F32;
   v1::BiasForm form = v1::BIAS_FORM_VECTOR;
 };
 

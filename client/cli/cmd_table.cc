@@ -23,7 +23,7 @@ struct TableArgs {
   SpecArg spec;
   OutputArg output;
   std::string positions;
-  v1::DType dtype = v1::DTYPE_F32;
+  v1::Dtype dtype = v1::DTYPE_F32;
   v1::TableForm form = v1::TABLE_FORM_UNSPECIFIED;
   v1::Precision precision = v1::PRECISION_EXACT;
   bool inv_freq = false;

@@ -12,7 +12,7 @@
 
 namespace phasor::cli {
 
-inline const std::map<std::string, v1::DType> kDTypeNames = {
+inline const std::map<std::string, v1::Dtype> kDTypeNames = {
     {"f64", v1::DTYPE_F64}, {"f32", v1::DTYPE_F32}, {"f16", v1::DTYPE_F16}, {"bf16", v1::DTYPE_BF16}};
 inline const std::map<std::string, v1::Precision> kPrecisionNames = {{"exact", v1::PRECISION_EXACT},
                                                                      {"compat_f32", v1::PRECISION_COMPAT_F32}};
@@ -26,8 +26,8 @@ inline const std::map<std::string, v1::Layout> kLayoutNames = {
     {"bshd", v1::LAYOUT_BSHD}, {"bhsd", v1::LAYOUT_BHSD}, {"sbhd", v1::LAYOUT_SBHD}, {"thd", v1::LAYOUT_THD}};
 
 // The two enums number the types alike (checked where this is used).
-inline DType FromWire(v1::DType dtype) { return static_cast<DType>(dtype); }
-inline v1::DType ToWire(DType dtype) { return static_cast<v1::DType>(dtype); }
+inline DType FromWire(v1::Dtype dtype) { return static_cast<DType>(dtype); }
+inline v1::Dtype ToWire(DType dtype) { return static_cast<v1::Dtype>(dtype); }
 static_assert(static_cast<int>(DType::kF64) == v1::DTYPE_F64 && static_cast<int>(DType::kF32) == v1::DTYPE_F32 &&
               static_cast<int>(DType::kF16) == v1::DTYPE_F16 && static_cast<int>(DType::kBF16) == v1::DTYPE_BF16 &&
               static_cast<int>(DType::kI32) == v1::DTYPE_I32 && static_cast<int>(DType::kI64) == v1::DTYPE_I64 &&

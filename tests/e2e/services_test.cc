@@ -229,7 +229,7 @@ TEST(ServicesTest, TablesAreListedInPagesAndEvictedOnTheAdminListenerOnly) {
   ServerOptions options = LoopbackOptions();
   options.admin_listen = {"127.0.0.1:0"};
   TestServer server(options);
-  for (const v1::DType dtype : {v1::DTYPE_F32, v1::DTYPE_F16, v1::DTYPE_BF16}) {
+  for (const v1::Dtype dtype : {v1::DTYPE_F32, v1::DTYPE_F16, v1::DTYPE_BF16}) {
     grpc::ClientContext context;
     v1::PrecomputeRequest request = LlamaTable(10);
     request.mutable_items(0)->set_dtype(dtype);

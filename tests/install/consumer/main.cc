@@ -1,9 +1,9 @@
 // A program that uses the installed library: the table of Llama-3.1-8B, one value of it.
-#include <cstdio>
-#include <vector>
-
 #include <kernels/backend.h>
 #include <kernels/encodings/encoding.h>
+
+#include <cstdio>
+#include <vector>
 
 int main() {
   phasor::RopeSpec llama{.head_dim = 128, .base = 500000, .schedule = phasor::Llama3Schedule{8, 1, 4, 8192}};
