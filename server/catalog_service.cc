@@ -149,6 +149,10 @@ absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const ServiceContext& cont
   }
   std::optional<int64_t> sequence_length;
   if (request.has_sequence_length()) sequence_length = request.sequence_length();
+  // As in the other methods, also where no schedule asks for it.
+  if (sequence_length && (*sequence_length < 1 || *sequence_length > kMaxSequenceLength)) {
+    return InvalidField("sequence_length", Cat(*sequence_length), Cat("1 … ", kMaxSequenceLength));
+  }
 
   v1::ResolveModelResponse response;
   response.set_model_type(model->model_type);

@@ -245,7 +245,7 @@ class PositionsParser {
     }
     if (draft.rows != 1 && draft.rows != tokens_->batch) {
       return InvalidField(field, absl::StrCat(draft.rows, " rows"),
-                          absl::StrCat("1 or ", tokens_->batch, ", the tensors' batch"));
+                          absl::StrCat(tokens_->batch == 1 ? "" : "1 or ", tokens_->batch, ", the tensors' batch"));
     }
     return absl::OkStatus();
   }

@@ -16,9 +16,6 @@
 namespace phasor::server {
 namespace {
 
-// Sequence lengths are bounded as positions are: 2^31 of them.
-constexpr int64_t kMaxSequenceLength = int64_t{1} << 31;
-
 // Sub-messages that carry payloads or lead to one, per item at most: the item, its window or positions, and its tensors with
 // their data. Twice that, because messages may be split.
 int64_t PartsPerItem(const Limits& limits) { return 2 * (2 * limits.max_tensors_per_item + 16); }

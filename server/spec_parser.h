@@ -2,12 +2,17 @@
 #ifndef PHASOR_SERVER_SPEC_PARSER_H_
 #define PHASOR_SERVER_SPEC_PARSER_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "phasor/v1/encoding.pb.h"
 
 #include "kernels/encodings/encoding.h"
 
 namespace phasor::server {
+
+// Sequence lengths, which decide schedules, are bounded as positions are: 2^31 of them.
+inline constexpr int64_t kMaxSequenceLength = int64_t{1} << 31;
 
 // Unset enums are left to Canonicalize's defaults. Errors: INVALID_ARGUMENT with a SpecError whose path is relative to the
 // spec: no scheme set ("", given nothing), or an enum number that the contract does not have.

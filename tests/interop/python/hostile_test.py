@@ -166,6 +166,9 @@ class Hostile(ServerTest):
 
     def test_names(self):
         for call, code in ((lambda: self.catalog.GetScheme(pb.GetSchemeRequest(name="x" * 100000)), grpc.StatusCode.NOT_FOUND),
+                           (lambda: self.catalog.ResolveModel(pb.ResolveModelRequest(
+                               config_json=b'{"model_type":"llama","hidden_size":64,"num_attention_heads":4}', sequence_length=-1)),
+                            grpc.StatusCode.INVALID_ARGUMENT),
                            (lambda: self.admin.ListTables(pb.ListTablesRequest(page_token="x" * 100000)), grpc.StatusCode.INVALID_ARGUMENT),
                            (lambda: self.admin.ListTables(pb.ListTablesRequest(page_size=-1)), grpc.StatusCode.INVALID_ARGUMENT)):
             self.assertLess(len(self.refused(call, code)[0]), 1000)
