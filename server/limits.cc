@@ -20,6 +20,8 @@ constexpr std::array kRows = {
     LimitRow{"max_position", &Limits::max_position, "positions", "largest magnitude of a position", 1, kTwoGiB - 1},
     LimitRow{"max_positions", &Limits::max_positions, "positions", "rows or tokens of one item", 1, kTwoGiB - 1},
     LimitRow{"max_heads", &Limits::max_heads, "heads", "heads of one item", 1, 65536},
+    LimitRow{"max_call_pairs", &Limits::max_call_pairs, "pairs",
+             "frequency pairs and slopes of one call, all items together", 1, int64_t{1} << 30},
     LimitRow{"max_config_bytes", &Limits::max_config_bytes, "bytes", "a model configuration to resolve", 1, 64 * kMiB},
     LimitRow{"max_queue", &Limits::max_queue, "requests", "calls taken and not yet answered that wait for a worker", 1,
              1 << 20},

@@ -18,6 +18,7 @@ struct Limits {
   int64_t max_position = (int64_t{1} << 31) - 1;             // largest |position|
   int64_t max_positions = int64_t{1} << 24;                  // rows or tokens of one item
   int64_t max_heads = 65536;
+  int64_t max_call_pairs = 1 << 20;  // frequencies and slopes of one call: what its plans cost
   int64_t max_config_bytes = 4 << 20;
   int64_t max_queue = 1024;  // calls waiting for a worker
   int64_t max_inflight_requests = 256;
@@ -28,7 +29,7 @@ struct Limits {
 struct LimitRow {
   std::string_view name;  // "max_batch_items": the flag is --max-batch-items
   int64_t Limits::* field;
-  std::string_view unit;     // "items", "bytes", "elements", "positions", "heads", "requests"
+  std::string_view unit;     // "items", "bytes", "elements", "positions", "heads", "pairs", "requests"
   std::string_view meaning;  // what it bounds, for help texts
   int64_t lowest;            // smallest and largest value that the flag takes
   int64_t highest;

@@ -85,6 +85,15 @@ TEST(ParseBatchTest, ErrorsOfTheCall) {
   ExpectError(ItemStatus(Precompute(item, limits)), {kBad, "items[0].table", "128", "max_item_bytes"}, "an item");
 }
 
+// A thousand plans of the widest heads would be a minute of work and gigabytes, in a request of a few kilobytes.
+TEST(ParseBatchTest, WidthsAreSummed) {
+  Limits limits;
+  limits.max_call_pairs = 64;
+  const std::string item = "items { spec { rope { head_dim: 64 } } table { positions { range { count: 1 } } } } ";
+  EXPECT_TRUE(Precompute(item + item, limits).ok());
+  ExpectError(Precompute(item + item + item, limits).status(), {kBad, "items", "96", "max_call_pairs"}, "3 × 32 pairs");
+}
+
 TEST(ParseBatchTest, ExpandedPositionsAreBounded) {
   Limits limits;
   limits.max_request_bytes = 1000;
