@@ -1,18 +1,26 @@
-// Tables at consecutive positions: z ← z·w from anchors at absolute multiples of 64, a rounding test on every value, and the
-// exact path for the few that fail it.
+// Tables at consecutive positions: x ← 2·cos(inv_freq)·x − (the x before), from two rows at absolute multiples of 16 on, a
+// rounding test on every value, and the exact path for the few that fail it. That is one fma for a value, half of what
+// z ← z·w takes; its error grows with the square of the number of steps, which 14 steps allow.
 //
-// Error of z, with u = 2^-53, normwise and relative to factor = A or 1/A: the anchor at a multiple of 512 comes from the
-// polynomial and the scaling, ≤ 8u + 2u; up to 7 jumps by e^(i·64·inv_freq) add ≤ 3u each (1u of the jump's rounding, 2u of
-// the product), up to 63 steps likewise: 10 + 21 + 189 = 220u. The bound used is 256u = 2^-45; the rest covers the
-// rounding of z ± e.
+// Error of z = (cos, sin), with u = 2^-53, relative to factor = A or 1/A; a product of complex numbers with a rounded one
+// adds 3u normwise (1u of that one's rounding, 2u of the product):
+// - The anchor at a multiple of 512 comes from the polynomial and the scaling: 8u + 2u. Up to 7 jumps by e^(i·64·inv_freq)
+//   and up to 3 passes of e^(i·16·inv_freq) lead to the first row: 10u + 21u + 9u = 40u.
+// - The second row is a product: 3u of its own. What the first row is off by turns along with it and grows no more.
+// - A row after them adds the rounding of 2·cos(inv_freq), 2u·|x|, and of the fma, u·|x|: 3u. An error at row j of the pass
+//   is at row n multiplied by sin((n−j+1)·inv_freq)/sin(inv_freq), n − j + 1 at most: the second row's 3u by 15, and 3u by
+//   14 + 13 + … + 1 = 105. Together 40u + 45u + 315u = 400u.
+// The bound used is 512u = 2^-44; the rest covers products of errors and the rounding of z ± e.
 //
 // Sines of small angles are known better than that, or every sine of a slow pair would fail the test. Let p be the block's
-// largest |position| and t = inv_freq·p ≤ 1/8; errors relative to factor. One step adds |δcos|·sin(inv_freq) + 2u·|sin| +
-// 2u·sin(inv_freq) to the error of sin and 2u + |δsin|·sin(inv_freq) to that of cos; a jump likewise with 64·inv_freq.
+// largest |position| (≥ 63) and t = inv_freq·p ≤ 1/8; errors relative to factor. A product with e^(i·k·inv_freq) adds
+// |δcos|·sin(k·inv_freq) + 2u·|sin| + 2u·sin(k·inv_freq) to the error of sin.
 // - The anchor of the block: ≤ 31u·t where |position| grows from the super anchor on. The worst block is [−64, −1], whose
 //   super anchor's angle is 8t: 80u·t, and 7 jumps add 70u·t + 14u·t + Σ|δcos|·t ≤ 137u·t: 301u·t.
-// - 63 steps: 126u·t + 2u·t + Σ|δcos|·inv_freq, |δcos| ≤ 32u + 2u·n + 28u at step n: ≤ 123u·t.
-// Together below 560u·t. The bound used is 1024u·t = 2^-43·t.
+// - 3 passes, |δcos| ≤ 40u, 16·inv_freq ≤ 0.26t: 3·(40u·0.26t + 2u·t + 2u·0.26t) ≤ 39u·t.
+// - These turn along: at most 15 rows on, |δcos|·sin(15·inv_freq) ≤ 40u·0.24t joins: 10u·t.
+// - The second row adds 2u·t + 2u·t/63, ×15: 31u·t. A row after it adds 3u·|sin| ≤ 3u·t, ×105: 315u·t.
+// Together below 700u·t. The bound used is 1024u·t = 2^-43·t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/angle_range.cc"
 // The include guard of Highway's mechanism must come before everything that depends on the target.
@@ -31,7 +39,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kBlock = 64;   // rows between anchors
 constexpr int64_t kSuper = 512;  // rows between anchors made from the phase
-constexpr int64_t kPass = 16;    // rows in the buffer
+constexpr int64_t kPass = 16;    // rows between products, and in the buffer
 
 // A block's columns [first, first + columns) of a chunk.
 struct Chunk {
@@ -42,7 +50,7 @@ struct Chunk {
 
 template <typename T>
 struct ChunkState {
-  HWY_ALIGN double cos[kChunk];  // z of the next row
+  HWY_ALIGN double cos[kChunk];  // z of the next pass's first row
   HWY_ALIGN double sin[kChunk];
   HWY_ALIGN double anchor_cos[kChunk];
   HWY_ALIGN double anchor_sin[kChunk];
@@ -129,27 +137,41 @@ struct Strip {
   T* sin_rows;
 };
 
-// Runs the strip's kPass rows again, slowly, and repairs what is in doubt.
+// A row's values, the next row's, and 2·cos(inv_freq).
+struct Recurrence {
+  Complex now;
+  Complex next;
+  VD twice_cos;
+};
 template <typename T>
-HWY_NOINLINE void RepairStrip(const Strip<T>& strip, const double* start_cos, const double* start_sin, int64_t vectors,
-                              int64_t position, int64_t rows) {
+HWY_INLINE Recurrence StartRecurrence(const Strip<T>& strip, int64_t column) {
+  const Complex step = LoadComplex(strip.setup->step_cos + strip.pair + column, strip.setup->step_sin + strip.pair + column);
+  const Complex z = LoadComplex(strip.cos + column, strip.sin + column);
+  return Recurrence{z, MultiplyComplex(z, step), hn::Add(step.cos, step.cos)};
+}
+HWY_INLINE Complex After(Complex now, Complex previous, VD twice_cos) {
+  return Complex{FmaSub(twice_cos, now.cos, previous.cos), FmaSub(twice_cos, now.sin, previous.sin)};
+}
+
+// Runs the strip's kPass rows again, slowly, and repairs what is in doubt. The same operations as in RunStrip: the same z.
+template <typename T>
+HWY_NOINLINE void RepairStrip(const Strip<T>& strip, int64_t vectors, int64_t position, int64_t rows) {
   const AngleSetup& setup = *strip.setup;
   for (int64_t v = 0; v < vectors * kLanes; v += kLanes) {
     const double* cos_error = setup.range_error + strip.pair + v;
     const double* sin_error = strip.sin_error + v;
-    const Complex step = LoadComplex(setup.step_cos + strip.pair + v, setup.step_sin + strip.pair + v);
     const int64_t count = strip.count - v < kLanes ? strip.count - v : kLanes;
-    Complex z = LoadComplex(start_cos + v, start_sin + v);
+    Recurrence z = StartRecurrence(strip, v);
     for (int64_t r = 0; r < rows; ++r) {
       HWY_ALIGN T scratch[kLanes];
       Doubts<T> doubts = NoDoubts<T>();
-      Emit<false>(z.cos, hn::LoadU(DD(), cos_error), scratch, doubts);
-      Emit<false>(z.sin, hn::LoadU(DD(), sin_error), scratch, doubts);
+      Emit<false>(z.now.cos, hn::LoadU(DD(), cos_error), scratch, doubts);
+      Emit<false>(z.now.sin, hn::LoadU(DD(), sin_error), scratch, doubts);
       if (Any(doubts)) {
-        RepairVector(setup, z, cos_error, sin_error, strip.pair + v, count, position + r,
+        RepairVector(setup, z.now, cos_error, sin_error, strip.pair + v, count, position + r,
                      strip.cos_rows + r * strip.row_stride + v, strip.sin_rows + r * strip.row_stride + v);
       }
-      z = MultiplyComplex(z, step);
+      z = Recurrence{z.next, After(z.next, z.now, z.twice_cos), z.twice_cos};
     }
   }
 }
@@ -157,45 +179,51 @@ HWY_NOINLINE void RepairStrip(const Strip<T>& strip, const double* start_cos, co
 // kPass rows of a strip. Returns whether a value is in doubt.
 template <int kVectors, bool kStream, typename T>
 HWY_INLINE bool RunStrip(const Strip<T>& strip) {
+  static_assert(kPass % 2 == 0);
   const DD d;
-  const AngleSetup& setup = *strip.setup;
-  Complex z[kVectors], step[kVectors];
+  Recurrence z[kVectors];
   VD cos_error[kVectors], sin_error[kVectors];
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) {
-    z[v] = LoadComplex(strip.cos + v * kLanes, strip.sin + v * kLanes);
-    step[v] = LoadComplex(setup.step_cos + strip.pair + v * kLanes, setup.step_sin + strip.pair + v * kLanes);
-    cos_error[v] = hn::LoadU(d, setup.range_error + strip.pair + v * kLanes);
+    z[v] = StartRecurrence(strip, v * kLanes);
+    cos_error[v] = hn::LoadU(d, strip.setup->range_error + strip.pair + v * kLanes);
     sin_error[v] = hn::LoadU(d, strip.sin_error + v * kLanes);
   }
   Doubts<T> doubts = NoDoubts<T>();
   T* HWY_RESTRICT cos_out = strip.cos_rows;
   T* HWY_RESTRICT sin_out = strip.sin_rows;
-  for (int64_t r = 0; r < kPass; ++r) {
+  // Two rows at a time, so that nothing has to change places.
+  for (int64_t r = 0; r < kPass; r += 2) {
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) {
-      Emit<kStream>(z[v].cos, cos_error[v], cos_out + v * kLanes, doubts);
-      Emit<kStream>(z[v].sin, sin_error[v], sin_out + v * kLanes, doubts);
-      z[v] = MultiplyComplex(z[v], step[v]);
+      Emit<kStream>(z[v].now.cos, cos_error[v], cos_out + v * kLanes, doubts);
+      Emit<kStream>(z[v].now.sin, sin_error[v], sin_out + v * kLanes, doubts);
+      z[v].now = After(z[v].next, z[v].now, z[v].twice_cos);
+    }
+    cos_out += strip.row_stride;
+    sin_out += strip.row_stride;
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) {
+      Emit<kStream>(z[v].next.cos, cos_error[v], cos_out + v * kLanes, doubts);
+      Emit<kStream>(z[v].next.sin, sin_error[v], sin_out + v * kLanes, doubts);
+      z[v].next = After(z[v].now, z[v].next, z[v].twice_cos);
     }
     cos_out += strip.row_stride;
     sin_out += strip.row_stride;
   }
-  HWY_UNROLL(8)
-  for (int v = 0; v < kVectors; ++v) StoreComplex(z[v], strip.cos + v * kLanes, strip.sin + v * kLanes);
   return Any(doubts);
 }
 
 template <int kVectors, bool kStream, typename T>
 HWY_INLINE void RunAndRepair(const Strip<T>& strip, int64_t position, int64_t rows) {
-  double start_cos[kVectors * kLanes], start_sin[kVectors * kLanes];
-  for (int v = 0; v < kVectors; ++v) {
-    StoreComplex(LoadComplex(strip.cos + v * kLanes, strip.sin + v * kLanes), start_cos + v * kLanes,
-                 start_sin + v * kLanes);
+  if (HWY_UNLIKELY((RunStrip<kVectors, kStream>(strip)))) {
+    FinishStores<kStream>();  // a repair is an ordinary store to an address that was streamed to
+    RepairStrip(strip, kVectors, position, rows);
   }
-  if (HWY_LIKELY((!RunStrip<kVectors, kStream>(strip)))) return;
-  FinishStores<kStream>();  // a repair is an ordinary store to an address that was streamed to
-  RepairStrip(strip, start_cos, start_sin, kVectors, position, rows);
+  for (int v = 0; v < kVectors * kLanes; v += kLanes) {
+    const Complex jump = LoadComplex(strip.setup->pass_cos + strip.pair + v, strip.setup->pass_sin + strip.pair + v);
+    StoreComplex(MultiplyComplex(LoadComplex(strip.cos + v, strip.sin + v), jump), strip.cos + v, strip.sin + v);
+  }
 }
 
 // Where kPass rows of a chunk go.
@@ -211,7 +239,7 @@ struct Destination {
 template <bool kStream, typename T>
 void RunPass(const AngleSetup& setup, const Chunk& chunk, int64_t position, int64_t rows, const Destination<T>& to,
              ChunkState<T>& state) {
-  constexpr int kWide = 4;
+  constexpr int kWide = 2;  // one line of f32 with AVX-512; what the registers of AVX2 hold
   const auto strip_at = [&](int64_t column) {
     return Strip<T>{&setup,
                     chunk.first + column,

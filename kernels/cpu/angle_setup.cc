@@ -8,7 +8,7 @@
 namespace phasor {
 namespace {
 
-constexpr int kArrays = 13;
+constexpr int kArrays = 15;
 constexpr double kSmallestBound = 0x1p-122;
 
 bool IsStill(const Turns& frequency) { return (frequency.limb[0] | frequency.limb[1] | frequency.limb[2]) == 0; }
@@ -50,6 +50,8 @@ std::shared_ptr<const AngleSetup> MakeAngleSetup(const AnglePlan& plan, DType dt
   double* const step_sin = take();
   double* const jump_cos = take();
   double* const jump_sin = take();
+  double* const pass_cos = take();
+  double* const pass_sin = take();
   double* const scale_cos = take();
   double* const scale_sin = take();
   double* const range_error = take();
@@ -64,7 +66,7 @@ std::shared_ptr<const AngleSetup> MakeAngleSetup(const AnglePlan& plan, DType dt
   // Rounded up a little, so that no bound is short.
   const double bound = std::fabs(factor) * (1 + 0x1p-40);
   for (int64_t i = 0; i < n; ++i) {
-    step_cos[i] = jump_cos[i] = 1;
+    step_cos[i] = jump_cos[i] = pass_cos[i] = 1;
     if (i >= setup->pairs) continue;
     const Turns& frequency = plan.frequencies[i];
     if (IsStill(frequency)) {
@@ -73,12 +75,15 @@ std::shared_ptr<const AngleSetup> MakeAngleSetup(const AnglePlan& plan, DType dt
     }
     const SinCos128 step = SinCosOfPosition(frequency, 1);
     const SinCos128 jump = SinCosOfPosition(frequency, 64);
+    const SinCos128 pass = SinCosOfPosition(frequency, 16);
     step_cos[i] = RoundTo<double>(step.cos);
     step_sin[i] = RoundTo<double>(step.sin);
     jump_cos[i] = RoundTo<double>(jump.cos);
     jump_sin[i] = RoundTo<double>(jump.sin);
+    pass_cos[i] = RoundTo<double>(pass.cos);
+    pass_sin[i] = RoundTo<double>(pass.sin);
     scale_cos[i] = scale_sin[i] = factor;
-    range_error[i] = bound * 0x1p-45;
+    range_error[i] = bound * 0x1p-44;
     small_error[i] = bound * 0x1p-43;
     turn_high[i] = frequency.limb[2];
     turn_low[i] = frequency.limb[1];
@@ -95,6 +100,8 @@ std::shared_ptr<const AngleSetup> MakeAngleSetup(const AnglePlan& plan, DType dt
   setup->step_sin = step_sin;
   setup->jump_cos = jump_cos;
   setup->jump_sin = jump_sin;
+  setup->pass_cos = pass_cos;
+  setup->pass_sin = pass_sin;
   setup->scale_cos = scale_cos;
   setup->scale_sin = scale_sin;
   setup->range_error = range_error;

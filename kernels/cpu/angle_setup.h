@@ -40,9 +40,11 @@ struct AngleSetup {
   const double* step_sin = nullptr;
   const double* jump_cos = nullptr;  // e^(i·64·inv_freq), likewise
   const double* jump_sin = nullptr;
+  const double* pass_cos = nullptr;  // e^(i·16·inv_freq), likewise
+  const double* pass_sin = nullptr;
   const double* scale_cos = nullptr;  // factor as a double; sin's is 0 for still pairs
   const double* scale_sin = nullptr;
-  const double* range_error = nullptr;  // bound on the error of a value made by recurrence: 2^-45·factor
+  const double* range_error = nullptr;  // bound on the error of a value made by recurrence: 2^-44·factor
   // Bound on the error of such a sine per radian of the block's largest |angle|: 2^-43·factor, when that angle is ≤ 1/8.
   const double* small_error = nullptr;
   const double* angle = nullptr;            // radians per position from the fraction of a turn, rounded up

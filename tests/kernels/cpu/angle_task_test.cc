@@ -197,7 +197,8 @@ TEST(AngleSetupTest, TheRecurrenceStaysWithinItsBounds) {
     const auto setup = MakeAngleSetup(plan, DType::kF32, false);
     for (int64_t super : {int64_t{0}, int64_t{-512}, int64_t{1} << 20, kPositionLimit - 512}) {
       AngleOracle oracle(config, super);
-      std::vector<double> anchor_cos(64), anchor_sin(64), cos(64), sin(64);
+      std::vector<double> anchor_cos(64), anchor_sin(64), pass_cos(64), pass_sin(64);
+      std::vector<double> cos(64), sin(64), before_cos(64), before_sin(64);
       const auto advance = [&](size_t i, const double* wc, const double* ws, std::vector<double>& c,
                                std::vector<double>& s) {
         const double next = std::fma(c[i], wc[i], -(s[i] * ws[i]));
@@ -216,11 +217,23 @@ TEST(AngleSetupTest, TheRecurrenceStaysWithinItsBounds) {
             advance(i, setup->jump_cos, setup->jump_sin, anchor_cos, anchor_sin);
           }
           if (row % 64 == 0) {
-            cos[i] = anchor_cos[i];
-            sin[i] = anchor_sin[i];
-          } else {
-            advance(i, setup->step_cos, setup->step_sin, cos, sin);
+            pass_cos[i] = anchor_cos[i];
+            pass_sin[i] = anchor_sin[i];
+          } else if (row % 16 == 0) {
+            advance(i, setup->pass_cos, setup->pass_sin, pass_cos, pass_sin);
           }
+          const double last_cos = cos[i], last_sin = sin[i];
+          if (row % 16 == 0) {
+            cos[i] = pass_cos[i];
+            sin[i] = pass_sin[i];
+          } else if (row % 16 == 1) {
+            advance(i, setup->step_cos, setup->step_sin, cos, sin);
+          } else {
+            cos[i] = std::fma(2 * setup->step_cos[i], cos[i], -before_cos[i]);
+            sin[i] = std::fma(2 * setup->step_cos[i], sin[i], -before_sin[i]);
+          }
+          before_cos[i] = last_cos;
+          before_sin[i] = last_sin;
           const double angle = setup->angle[i] * largest;
           const double sin_bound = angle <= 0.125 ? angle * setup->small_error[i] : setup->range_error[i];
           worst_cos =
