@@ -29,7 +29,7 @@ struct RowRange {
 
 // How the written bytes will be used next.
 enum class StoreHint : uint8_t {
-  kAuto,      // decided by size: streaming stores above half the L2 cache
+  kAuto,      // decided by size: streaming stores where the L2 cache is too small
   kReadNext,  // the same core reads them at once: normal stores
   kKeep,      // kept for later: streaming stores
 };

@@ -159,7 +159,7 @@ bool RotateOfType(const RotateArgs& args, bool stream) {
 bool RotateRange(const RotateTask* task, const int32_t* table_rows, int64_t begin, int64_t end, const CancelFlag* cancel,
                  bool stream) {
   const bool in_place = task->x == task->y;
-  const int64_t bytes = task->tokens * task->heads * task->head_dim * SizeOf(task->dtype);
+  const int64_t bytes = (in_place ? 1 : 2) * task->tokens * task->heads * task->head_dim * SizeOf(task->dtype);
   // Data that the L2 cache holds needs nothing asked for, and the asking has its price.
   const int64_t ahead_bytes = PrefersStreaming(StoreHint::kAuto, bytes) ? 4096 : 0;
   const RotateArgs args{task, table_rows, begin, end, cancel, !in_place && task->head_dim > 2 * task->pairs, ahead_bytes};
@@ -205,7 +205,7 @@ bool CanStream(const RotateTask& task) {
   const int64_t span = (task.pairing == Pairing::kHalfSplit ? task.pairs : 2 * task.pairs) * size;
   const int64_t ors = static_cast<int64_t>(reinterpret_cast<uintptr_t>(task.y)) | (task.y_token_stride * size) |
                       (task.y_head_stride * size) | span;
-  return ors % kLineBytes == 0 && PrefersStreaming(task.hint, task.tokens * task.heads * task.head_dim * size);
+  return ors % kLineBytes == 0 && PrefersStreaming(task.hint, 2 * task.tokens * task.heads * task.head_dim * size);
 }
 
 }  // namespace
