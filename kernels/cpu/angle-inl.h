@@ -91,23 +91,31 @@ HWY_INLINE Complex SinCosFine(VD x) {
 }
 
 // cos and sin of r quarter turns for |r| ≤ 1/2 and a little: within 2^-41, relative, when r is good to 2^-48 (interpolation
-// at Chebyshev nodes in r²: 2^-45.8 and 2^-41.6).
-HWY_INLINE Complex SinCosFast(VD r) {
+// at Chebyshev nodes in r²: 2^-45.8 and 2^-41.6). kCount vectors, step by step: one alone waits for its own results.
+template <int kCount>
+HWY_INLINE void SinCosFast(const VD (&r)[kCount], Complex (&z)[kCount]) {
+  constexpr double kSin[] = {-0x1.de408fda6efa3p-19, 0x1.507402ce620f6p-13, -0x1.32d2c9e3d6756p-8,
+                             0x1.466bc675d7aacp-4,   -0x1.4abbce625ba6fp-1, 0x1.921fb54442d18p+0};
+  constexpr double kCos[] = {-0x1.a1e1efc00f0d5p-16, 0x1.e1ec5b2512855p-11, -0x1.55d3c1abaf4fbp-6,
+                             0x1.03c1f07e95d6bp-2,   -0x1.3bd3cc9be35cbp+0, 1.0};
   const DD d;
-  const auto c = [d](double value) HWY_ATTR { return hn::Set(d, value); };
-  const VD y = hn::Mul(r, r);
-  VD s = c(-0x1.de408fda6efa3p-19);
-  s = Fma(s, y, c(0x1.507402ce620f6p-13));
-  s = Fma(s, y, c(-0x1.32d2c9e3d6756p-8));
-  s = Fma(s, y, c(0x1.466bc675d7aacp-4));
-  s = Fma(s, y, c(-0x1.4abbce625ba6fp-1));
-  s = Fma(s, y, c(0x1.921fb54442d18p+0));
-  VD k = c(-0x1.a1e1efc00f0d5p-16);
-  k = Fma(k, y, c(0x1.e1ec5b2512855p-11));
-  k = Fma(k, y, c(-0x1.55d3c1abaf4fbp-6));
-  k = Fma(k, y, c(0x1.03c1f07e95d6bp-2));
-  k = Fma(k, y, c(-0x1.3bd3cc9be35cbp+0));
-  return Complex{Fma(k, y, c(1.0)), hn::Mul(r, s)};
+  VD y[kCount], s[kCount], k[kCount];
+  HWY_UNROLL(4)
+  for (int v = 0; v < kCount; ++v) {
+    y[v] = hn::Mul(r[v], r[v]);
+    s[v] = hn::Set(d, kSin[0]);
+    k[v] = hn::Set(d, kCos[0]);
+  }
+  HWY_UNROLL(5)
+  for (int term = 1; term < 6; ++term) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < kCount; ++v) {
+      s[v] = Fma(s[v], y[v], hn::Set(d, kSin[term]));
+      k[v] = Fma(k[v], y[v], hn::Set(d, kCos[term]));
+    }
+  }
+  HWY_UNROLL(4)
+  for (int v = 0; v < kCount; ++v) z[v] = Complex{k[v], hn::Mul(r[v], s[v])};
 }
 
 // z·i^quarter; the low two bits of `quarter` count.
@@ -156,7 +164,10 @@ HWY_INLINE Complex SinCosOfTurns(VU64 high, VU64 low, VU64 position) {
   if constexpr (kFine) {
     return TurnByQuarters(SinCosFine(hn::Mul(turns, hn::Set(d, 0x1.921fb54442d18p-62))), quarter);  // 2π·2^-64
   } else {
-    return TurnByQuarters(SinCosFast(hn::Mul(turns, hn::Set(d, 0x1p-62))), quarter);
+    const VD r[1] = {hn::Mul(turns, hn::Set(d, 0x1p-62))};
+    Complex z[1];
+    SinCosFast(r, z);
+    return TurnByQuarters(z[0], quarter);
   }
 }
 

@@ -22,21 +22,29 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 
 constexpr double kBound = 0x1p-40;
+constexpr int kTogether = 4;  // vectors of a row worked on side by side
 
 HWY_INLINE VD ToF64(VF v) { return hn::PromoteTo(DD(), v); }
 
 // e^(i·angle), each component within kBound, relative, for 2^-120 < |angle| < 2^31 or 0.
-HWY_INLINE Complex EvaluateCompat(VF angle) {
+template <int kCount>
+HWY_INLINE void EvaluateCompat(const VF (&angle)[kCount], Complex (&z)[kCount]) {
   const DD d;
-  const VD a = ToF64(angle);
   const VD two_over_pi = hn::Set(d, 0x1.45f306dc9c883p-1);
   const VD two_over_pi_low = hn::Set(d, -0x1.6b01ec5417056p-55);
   // Adding 1.5·2^52 rounds to a whole number, whose low bits are then those of the sum.
   const VD magic = hn::Set(d, 0x1.8p52);
-  const VD sum = Fma(a, two_over_pi, magic);
-  const VD n = hn::Sub(sum, magic);
-  const VD rest = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
-  return TurnByQuarters(SinCosFast(rest), hn::BitCast(DU64(), sum));
+  VD sum[kCount], rest[kCount];
+  HWY_UNROLL(4)
+  for (int v = 0; v < kCount; ++v) {
+    const VD a = ToF64(angle[v]);
+    sum[v] = Fma(a, two_over_pi, magic);
+    const VD n = hn::Sub(sum[v], magic);
+    rest[v] = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
+  }
+  SinCosFast(rest, z);
+  HWY_UNROLL(4)
+  for (int v = 0; v < kCount; ++v) z[v] = TurnByQuarters(z[v], hn::BitCast(DU64(), sum[v]));
 }
 
 // Decides the entries of one vector of a row by bounds that hold for every value.
@@ -88,19 +96,32 @@ HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, int64_t 
     return;
   }
   const auto angle_at = [&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, chunk.inv_freq + i), hn::Set(d, p)); };
+  // The values of kCount vectors.
+  const auto run = [&]<int kCount>(int64_t i, Complex(&z)[kCount], Doubts<float>& doubts) HWY_ATTR {
+    VF angle[kCount];
+    for (int v = 0; v < kCount; ++v) angle[v] = angle_at(i + v * kLanes);
+    EvaluateCompat(angle, z);
+    for (int v = 0; v < kCount; ++v) {
+      EmitRelative(z[v].cos, cos + i + v * kLanes, doubts);
+      EmitRelative(z[v].sin, sin + i + v * kLanes, doubts);
+    }
+  };
   Doubts<float> doubts = NoDoubts<float>();
-  for (int64_t i = 0; i < columns; i += kLanes) {
-    const Complex z = EvaluateCompat(angle_at(i));
-    EmitRelative(z.cos, cos + i, doubts);
-    EmitRelative(z.sin, sin + i, doubts);
+  int64_t next = 0;
+  for (; next + kTogether * kLanes <= columns; next += kTogether * kLanes) {
+    Complex z[kTogether];
+    run(next, z, doubts);
+  }
+  for (; next < columns; next += kLanes) {
+    Complex z[1];
+    run(next, z, doubts);
   }
   if (HWY_LIKELY(!AnyRelative(doubts))) return;
   for (int64_t i = 0; i < columns; i += kLanes) {
     doubts = NoDoubts<float>();
-    const Complex z = EvaluateCompat(angle_at(i));
-    EmitRelative(z.cos, cos + i, doubts);
-    EmitRelative(z.sin, sin + i, doubts);
-    if (AnyRelative(doubts)) RepairCompat(z, angle_at(i), cos + i, sin + i);
+    Complex z[1];
+    run(i, z, doubts);
+    if (AnyRelative(doubts)) RepairCompat(z[0], angle_at(i), cos + i, sin + i);
   }
 }
 
@@ -138,8 +159,8 @@ bool RunCompat(const AngleJob& job) {
   HWY_ALIGN float sin_values[kChunk];
   HWY_ALIGN T cos_row[kChunk];
   HWY_ALIGN T sin_row[kChunk];
-  RowOutput<kStream> cos(job.cos, job), sin(job.sin, job);
   const float factor = job.plan->attention_factor_f32;
+  RowOutput<kStream> cos(job.cos, job), sin(job.sin, job);
   bool done = true;
   for (int64_t row = 0; row < job.rows && done; ++row) {
     for (int64_t column = 0; column < job.pairs; column += kChunk) {
