@@ -12,6 +12,24 @@
 #include "server/tile_set.h"
 
 namespace phasor::server {
+namespace {
+
+std::vector<TileUse> TilesToWarm(const PlanEntry& plan, int64_t rows) {
+  if (rows <= 0) return {};
+  // A bias of `rows` queries and keys has distances to both sides.
+  return plan.bias() != nullptr ? TilesOfRange(1 - rows, 2 * rows - 1) : TilesOfRange(0, rows);
+}
+
+absl::Status FitsCache(const PlanEntry& plan, DType dtype, int64_t rows, const std::vector<TileUse>& uses,
+                       int64_t cache_bytes) {
+  const int64_t bytes = TileBytes(plan, dtype);
+  const auto tiles = static_cast<int64_t>(uses.size());
+  if (tiles == 0 || (TableCache::Cacheable(bytes, cache_bytes) && tiles <= cache_bytes / bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("warming ", rows, " rows needs ", tiles, " tiles of ", bytes,
+                                                   " bytes; the cache (--cache-bytes) holds ", cache_bytes));
+}
+
+}  // namespace
 
 struct Engine::Impl {
   Impl(EngineOptions options, std::unique_ptr<Backend> backend, BuildObserver observer)
@@ -43,19 +61,20 @@ absl::StatusOr<std::shared_ptr<const Resolved>> Engine::ResolvePlan(const Canoni
   return std::shared_ptr<const Resolved>(*entry, &(*entry)->resolved);
 }
 
+absl::Status Engine::CheckWarm(const TableSource& source, DType dtype, int64_t rows, int64_t cache_bytes) {
+  auto resolved = Resolve(source.spec, source.sequence_length, source.precision);
+  if (!resolved.ok()) return resolved.status();
+  const auto plan = MakePlanEntry(*std::move(resolved), SchemeOf(source.spec.spec).name);
+  return FitsCache(*plan, dtype, rows, TilesToWarm(*plan, rows), cache_bytes);
+}
+
 absl::Status Engine::Warm(const TableSource& source, DType dtype, int64_t rows) {
   EngineCore& core = impl_->core;
   const auto plan = core.plans.Resolve(source.spec, source.sequence_length, source.precision);
   if (!plan.ok()) return plan.status();
-  if (rows <= 0) return absl::OkStatus();
-  const bool bias = (*plan)->bias() != nullptr;
-  // A bias of `rows` queries and keys has distances to both sides.
-  std::vector<TileUse> uses = bias ? TilesOfRange(1 - rows, 2 * rows - 1) : TilesOfRange(0, rows);
-  const int64_t bytes = TileBytes(**plan, dtype);
-  if (!core.cache.Cacheable(bytes) || static_cast<int64_t>(uses.size()) > core.cache.capacity_bytes() / bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("warming ", rows, " rows needs ", uses.size(), " tiles of ", bytes,
-                                                     " bytes; the cache holds ", core.cache.capacity_bytes()));
-  }
+  const std::vector<TileUse> uses = TilesToWarm(**plan, rows);
+  if (uses.empty()) return absl::OkStatus();
+  if (absl::Status status = FitsCache(**plan, dtype, rows, uses, core.cache.capacity_bytes()); !status.ok()) return status;
 
   class Waiter final : public TileWaiter {
    public:

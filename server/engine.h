@@ -122,6 +122,8 @@ class Engine {
   // Builds rows [0, rows) into the cache (of a bias: distances −rows < d < rows) and waits for it: start-up only.
   // RESOURCE_EXHAUSTED when the cache cannot hold them.
   absl::Status Warm(const TableSource& source, DType dtype, int64_t rows);
+  // The error that Warm would give with a cache of `cache_bytes`, short of failures of the machine. Up to 2 ms.
+  static absl::Status CheckWarm(const TableSource& source, DType dtype, int64_t rows, int64_t cache_bytes);
 
   // Admission: charges bytes of work in flight until the returned handle dies. UNAVAILABLE when they do not fit, unless
   // nothing else is in flight (a single call within the limits is always served).

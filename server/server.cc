@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-
 #include "kernels/backend.h"
 #include "kernels/encodings/plan.h"
+#include "server/addresses.h"
 #include "server/cgroup.h"
 #include "server/metrics.h"
 #include "server/metrics_listener.h"
@@ -25,36 +23,12 @@ constexpr size_t kControlQueue = 64;
 // gRPC's message limit is the payload's limit and this.
 constexpr int64_t kMessageOverhead = 1 << 20;
 
-bool IsHostPort(std::string_view address) {
-  const size_t colon = address.rfind(':');
-  int port = -1;
-  return colon != std::string_view::npos && colon > 0 && absl::SimpleAtoi(ToAbsl(address.substr(colon + 1)), &port) &&
-         port >= 0 && port <= 65535;
-}
-
-bool IsLoopback(std::string_view address) {
-  return address.starts_with("127.") || address.starts_with("localhost:") || address.starts_with("[::1]:");
-}
-
-absl::Status BadAddress(std::string_view flag, std::string_view given, std::string_view allowed) {
-  return absl::InvalidArgumentError(Cat(flag, ": given \"", given, "\"; allowed: ", allowed));
-}
-
 absl::Status CheckAddresses(const ServerOptions& options) {
-  for (const std::string& address : options.listen) {
-    if (!IsHostPort(address) && !absl::StartsWith(address, "unix:")) {
-      return BadAddress("--listen", address, "HOST:PORT (port 0 picks a free one) or unix:PATH");
-    }
-  }
-  for (const std::string& address : options.admin_listen) {
-    if (!absl::StartsWith(address, "unix:") && !(IsHostPort(address) && IsLoopback(address))) {
-      return BadAddress("--admin-listen", address,
-                        "unix:PATH, or HOST:PORT with a loopback host (127.0.0.1, localhost, [::1])");
-    }
-  }
+  if (absl::Status status = CheckListenAddresses("--listen", options.listen, false); !status.ok()) return status;
+  if (absl::Status status = CheckListenAddresses("--admin-listen", options.admin_listen, true); !status.ok()) return status;
   if (!options.metrics_listen.empty() && !IsHostPort(options.metrics_listen)) {
-    return BadAddress("--metrics-listen", options.metrics_listen,
-                      "HOST:PORT (port 0 picks a free one), or off to expose no metrics");
+    return absl::InvalidArgumentError(Cat("--metrics-listen: given \"", options.metrics_listen,
+                                          "\"; allowed: HOST:PORT (port 0 picks a free one), or off to expose no metrics"));
   }
   return absl::OkStatus();
 }
@@ -69,6 +43,10 @@ absl::StatusOr<std::vector<WarmTable>> ReadWarmList(const ServerOptions& options
   return tables;
 }
 
+absl::Status WarmError(const WarmTable& table, const absl::Status& status) {
+  return absl::Status(status.code(), Cat("--warm: ", table.label, ": ", status.message()));
+}
+
 std::vector<ServiceMethods> MakeServices(ServiceContext* context) {
   std::vector<ServiceMethods> services;
   services.push_back(MakePositionService(context));
@@ -81,7 +59,7 @@ std::vector<ServiceMethods> MakeServices(ServiceContext* context) {
 }
 
 std::string WithPort(const std::string& address, int port) {
-  if (absl::StartsWith(address, "unix:")) return address;
+  if (IsUnixAddress(address)) return address;
   return Cat(address.substr(0, address.rfind(':')), ":", port);
 }
 
@@ -92,7 +70,19 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (auto backend = CreateBackend(options.backend); !backend.ok()) {
     return absl::InvalidArgumentError(Cat("--backend: ", backend.status().message()));
   }
-  return ReadWarmList(options).status();
+  for (const auto& [flag, addresses] : {std::pair("--listen", &options.listen), {"--admin-listen", &options.admin_listen}}) {
+    for (const std::string& address : *addresses) {
+      if (!IsUnixAddress(address)) continue;
+      if (absl::Status status = CheckUnixPlace(flag, address); !status.ok()) return status;
+    }
+  }
+  const auto tables = ReadWarmList(options);
+  if (!tables.ok()) return tables.status();
+  for (const WarmTable& table : *tables) {
+    const absl::Status status = Engine::CheckWarm(table.source, table.dtype, table.rows, options.cache_bytes);
+    if (!status.ok()) return WarmError(table, status);
+  }
+  return absl::OkStatus();
 }
 
 // Members in the order of their dependence: what is above outlives what is below.
@@ -180,7 +170,7 @@ absl::Status Server::Impl::Warm() {
   for (const WarmTable& table : *tables) {
     const auto start = std::chrono::steady_clock::now();
     if (absl::Status status = engine->Warm(table.source, table.dtype, table.rows); !status.ok()) {
-      return absl::Status(status.code(), Cat("--warm: ", table.label, ": ", status.message()));
+      return WarmError(table, status);
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     logger->Event(LogLevel::kInfo, "warmed",

@@ -37,7 +37,8 @@ struct ServerOptions {
   int64_t log_access_every = 100;  // log one in so many successful calls; 0: none
 };
 
-// Checks what can be checked without starting: addresses, the backend's name, the warm list. Errors say which flag, what was
+// Checks what can be checked without starting: addresses (not whether they are taken: the server that this configuration is
+// for may be running), the backend's name, the warm list and whether the cache can hold it. Errors say which flag, what was
 // given and what is allowed.
 absl::Status CheckOptions(const ServerOptions& options);
 

@@ -100,7 +100,8 @@ class TableCache {
   ~TableCache();
 
   // Whether tiles of that size are kept at all: up to a quarter of the capacity.
-  bool Cacheable(int64_t tile_bytes) const { return tile_bytes > 0 && tile_bytes <= capacity_ / 4; }
+  bool Cacheable(int64_t tile_bytes) const { return Cacheable(tile_bytes, capacity_); }
+  static bool Cacheable(int64_t tile_bytes, int64_t capacity) { return tile_bytes > 0 && tile_bytes <= capacity / 4; }
   int64_t capacity_bytes() const { return capacity_; }
 
   // All those tiles of the plan (key.index does not count), appended to `tiles`, when all are ready (hits then); else false

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "grpc/grpc.h"
 #include "grpc/health/v1/health.pb.h"
@@ -17,6 +16,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
+#include "server/addresses.h"
 #include "server/text.h"
 
 namespace phasor::server {
@@ -83,6 +83,11 @@ Transport::Transport(std::vector<ServiceMethods> services, CallGroup* group)
 Transport::~Transport() { Shutdown(std::chrono::milliseconds(0)); }
 
 absl::Status Transport::Listen(const TransportOptions& options) {
+  for (const std::string& address : options.addresses) {
+    // gRPC unlinks whatever socket stands at the path, also one that another server is serving.
+    if (!IsUnixAddress(address)) continue;
+    if (absl::Status status = ClearUnixPath(options.flag, address); !status.ok()) return status;
+  }
   grpc::ServerBuilder builder;
   Configure(options, &builder);
   ports_.assign(options.addresses.size(), 0);
@@ -99,7 +104,7 @@ absl::Status Transport::Listen(const TransportOptions& options) {
             "(port 0 picks one) or unix:PATH"));
   }
   for (size_t i = 0; i < ports_.size(); ++i) {
-    if (absl::StartsWith(options.addresses[i], "unix:")) ports_[i] = 0;
+    if (IsUnixAddress(options.addresses[i])) ports_[i] = 0;
   }
   server_->GetHealthCheckService()->SetServingStatus(kLivenessService, true);
   SetServing(false);

@@ -43,7 +43,8 @@ inline constexpr char kLivenessService[] = "liveness";
 class Transport {
  public:
   // Listens and serves. Health: "liveness" is SERVING, everything else NOT_SERVING. `group` must outlive the transport.
-  // Errors: FAILED_PRECONDITION naming the address that cannot be bound.
+  // A Unix socket that nobody listens on is replaced. Errors: FAILED_PRECONDITION naming the address that cannot be bound or
+  // is taken.
   static absl::StatusOr<std::unique_ptr<Transport>> Start(const TransportOptions& options,
                                                           std::vector<ServiceMethods> services, CallGroup* group);
   // Shutdown with no grace, if that has not happened.

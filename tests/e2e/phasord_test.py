@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import urllib.request
@@ -90,6 +91,61 @@ class PhasordTest(unittest.TestCase):
             self.assertIn(address, second.stderr)
             self.assertIn("--listen", second.stderr)
 
+    def test_live_unix_socket_is_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "phasor.sock")
+            for flag in ("--listen", "--admin-listen"):
+                with Running(*QUICK, f"{flag}=unix:{path}") as first:
+                    self.assertTrue(first.ready.startswith("listening on"))
+                    for address in (f"unix:{path}", f"unix://{path}"):
+                        second = run(*QUICK, f"{flag}={address}")
+                        self.assertEqual(second.returncode, 2)
+                        self.assertEqual(second.stdout, "")
+                        for text in (path, flag, "taken"):
+                            self.assertIn(text, second.stderr)
+                    with socket.socket(socket.AF_UNIX) as client:
+                        client.connect(path)  # the first is still reached there
+                    self.assertEqual(first.stop(signal.SIGTERM)[0], 0)
+                self.assertFalse(os.path.exists(path))
+
+    def test_stale_unix_socket_is_replaced_and_a_file_is_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "phasor.sock")
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(path)
+            with Running(*QUICK, f"--admin-listen=unix:{path}") as server:
+                self.assertTrue(server.ready.startswith("listening on"))
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(path)
+                self.assertEqual(server.stop(signal.SIGTERM)[0], 0)
+            with open(path, "w") as file:
+                file.write("precious")
+            result = run(*QUICK, f"--admin-listen=unix:{path}")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("no socket", result.stderr)
+            with open(path) as file:
+                self.assertEqual(file.read(), "precious")
+
+    def test_check_config_finds_what_a_start_would(self):
+        warm = '--warm=positions=1000000,{"rope":{"head_dim":128}}'
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "file")
+            open(file, "w").close()
+            for flags, text in (
+                ([f"--admin-listen=unix:{folder}/no/such/admin.sock"], "no/such"),
+                ([f"--admin-listen=unix:{file}/admin.sock"], "folder"),
+                ([f"--listen=unix:{file}"], "no socket"),
+                ([warm, "--cache-bytes=64MiB"], "--cache-bytes"),
+                ([warm, "--cache-bytes=0"], "--cache-bytes"),
+                (['--warm=positions=4,{"rope":{"head_dim":64,"base":1e-300}}'], "rope.base"),
+            ):
+                for more in (["--check-config"], []):
+                    result = run(*QUICK, *flags, *more)
+                    self.assertEqual(result.returncode, 2, (flags, more, result.stderr))
+                    self.assertIn(text, result.stderr, (flags, more))
+            good = run(f"--admin-listen=unix:{folder}/admin.sock", warm, "--check-config")
+            self.assertEqual(good.returncode, 0, good.stderr)
+
     def test_wrong_flags_exit_two_and_say_what_is_allowed(self):
         for flags, text in (
             (["--threads=many"], "0 to 1024"),
@@ -97,6 +153,17 @@ class PhasordTest(unittest.TestCase):
             (["--cache-bytes=1GB"], "GiB"),
             (["--listen=nowhere"], "HOST:PORT"),
             (["--admin-listen=0.0.0.0:1"], "loopback"),
+            (["--admin-listen=unix:"], "PATH"),
+            (["--admin-listen=unix://"], "PATH"),
+            (["--admin-listen=unix://host/path"], "PATH"),
+            (["--admin-listen=unix:/tmp/"], "PATH"),
+            (["--admin-listen=unix:."], "PATH"),
+            (["--admin-listen=unix-abstract:5"], "PATH"),
+            (["--listen=unix:"], "PATH"),
+            (["--listen=unix-abstract:5"], "PATH"),
+            (["--listen=unix:/" + 200 * "x"], "107"),
+            (["--listen=unix:/tmp/a%62"], "%"),
+            (["--listen=unix:/tmp/a,unix:///tmp/a"], "once"),
             (["--warm=/no/such/config.json"], "/no/such/config.json"),
             (["--nonsense"], "--nonsense"),
         ):
