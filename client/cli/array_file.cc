@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,7 @@
 #include "client/cli/npy.h"
 #include "client/cli/safetensors.h"
 #include "client/cli/text.h"
+#include "client/cli/tool.h"
 #include "client/cli/zip.h"
 #include "kernels/core/checked_math.h"
 
@@ -27,7 +30,10 @@ absl::Status SystemError(std::string_view doing, const std::string& path) {
   return error == ENOENT ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
 }
 
-constexpr std::string_view kMetadataMember = "phasor.json";
+namespace fs = std::filesystem;
+
+// An array like the others, so that programs that walk over a file's arrays meet nothing else.
+constexpr std::string_view kMetadataMember = "phasor_metadata.npy";
 
 }  // namespace
 
@@ -49,21 +55,20 @@ absl::StatusOr<ArrayFormat> FormatOf(std::string_view path, std::string_view for
     if (name == extension) return value;
   }
   if (!format.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--format: given '", View(format), "'; allowed: npy, npz, safetensors"));
+    return UsageError(absl::StrCat("--format: given '", View(format), "'; allowed: npy, npz, safetensors"));
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", View(path),
-                                                 "' does not say its format; allowed: a name that ends in .npy, .npz or ",
-                                                 ".safetensors, or --format npy|npz|safetensors"));
+  return UsageError(absl::StrCat("'", View(path), "' does not say its format; allowed: a name that ends in .npy, .npz or ",
+                                 ".safetensors, or --format npy|npz|safetensors"));
 }
 
 absl::Status CheckHolds(ArrayFormat format, const std::vector<ArrayInfo>& arrays) {
   if (format == ArrayFormat::kNpy && arrays.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a .npy file holds one array and there are ", arrays.size(),
-                                                   "; allowed: .npz or .safetensors, or for a table --form concat"));
+    return UsageError(absl::StrCat("a .npy file holds one array and there are ", arrays.size(),
+                                   "; allowed: .npz or .safetensors, or for a table --form concat"));
   }
   if (format == ArrayFormat::kSafetensors) return absl::OkStatus();
   for (const ArrayInfo& info : arrays) {
-    if (const auto header = NpyHeader(info); !header.ok()) return header.status();
+    if (const auto header = NpyHeader(info); !header.ok()) return UsageError(std::string(header.status().message()));
   }
   return absl::OkStatus();
 }
@@ -75,16 +80,46 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Create(const std::stri
   writer->path_ = path;
   writer->format_ = format;
   writer->arrays_ = std::move(arrays);
-  writer->temporary_ = path == "-" ? "/tmp/phasor-XXXXXX" : absl::StrCat(path, ".XXXXXX");
-  writer->fd_ = mkstemp(writer->temporary_.data());
-  if (writer->fd_ < 0) return SystemError("write", path);
+  if (absl::Status status = writer->Open(); !status.ok()) return status;
   if (absl::Status status = writer->LayOut(format, metadata); !status.ok()) return status;
   return writer;
 }
 
 ArrayWriter::~ArrayWriter() {
   if (fd_ >= 0) close(fd_);
-  if (!finished_ && !temporary_.empty()) unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+absl::Status ArrayWriter::Open() {
+  std::error_code error;
+  const fs::file_status status = path_ == "-" ? fs::file_status(fs::file_type::character) : fs::status(path_, error);
+  std::string folder;
+  if (status.type() == fs::file_type::not_found || status.type() == fs::file_type::regular) {
+    // Through links, so that what they point to is replaced and not the link; weakly: it need not be there.
+    const fs::path target = fs::weakly_canonical(path_, error);
+    target_ = error ? path_ : target.string();
+    folder = target.has_parent_path() ? target.parent_path().string() : ".";
+  } else if (status.type() == fs::file_type::directory) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot write '", path_, "': it is a directory"));
+  } else {
+    folder = fs::temp_directory_path(error).string();
+  }
+  // Without a name the file vanishes with the process, whatever ends it. Not every file system can do that.
+  fd_ = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    temporary_ = absl::StrCat(folder, "/.phasor-XXXXXX");
+    fd_ = mkstemp(temporary_.data());
+    if (fd_ < 0) {
+      temporary_.clear();
+      return SystemError("write", path_);
+    }
+    const mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd_, 0666 & ~mask);
+  }
+  struct stat old;
+  if (!target_.empty() && stat(target_.c_str(), &old) == 0) fchmod(fd_, old.st_mode & 07777);
+  return absl::OkStatus();
 }
 
 absl::Status ArrayWriter::LayOut(ArrayFormat format, const Metadata& metadata) {
@@ -117,7 +152,7 @@ absl::Status ArrayWriter::LayOut(ArrayFormat format, const Metadata& metadata) {
   }
   if (format != ArrayFormat::kNpz || metadata.empty()) return absl::OkStatus();
   // The metadata is one more member, complete from the start.
-  const std::string text = MetadataJson(metadata);
+  const std::string text = NpyBytes(MetadataJson(metadata));
   Member member;
   member.zip.name = kMetadataMember;
   member.zip.header_offset = end_;
@@ -178,24 +213,43 @@ absl::Status ArrayWriter::Finish() {
   if (format_ == ArrayFormat::kNpz) {
     if (absl::Status status = FinishZip(); !status.ok()) return status;
   }
-  if (path_ == "-") return CopyToStandardOutput();
-  fchmod(fd_, 0644);
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) return SystemError("write", path_);
-  finished_ = true;
+  return Publish();
+}
+
+absl::Status ArrayWriter::Publish() {
+  if (target_.empty()) {
+    if (path_ == "-") return CopyTo(STDOUT_FILENO, "standard output");
+    const int out = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (out < 0) return SystemError("write", path_);
+    absl::Status status = CopyTo(out, path_);
+    if (close(out) != 0 && status.ok()) status = SystemError("write", path_);
+    return status;
+  }
+  if (temporary_.empty()) {
+    // The unnamed file gets a name beside the target first: a link cannot replace a file, a rename can.
+    const std::string name = absl::StrCat(target_, ".", getpid(), ".tmp");
+    unlink(name.c_str());  // of an earlier process with this id
+    if (linkat(AT_FDCWD, absl::StrCat("/proc/self/fd/", fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      return SystemError("write", path_);
+    }
+    temporary_ = name;
+  }
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) return SystemError("write", path_);
+  temporary_.clear();
   return absl::OkStatus();
 }
 
-absl::Status ArrayWriter::CopyToStandardOutput() {
+absl::Status ArrayWriter::CopyTo(int fd, const std::string& name) {
   std::vector<char> buffer(1 << 20);
   int64_t offset = 0;
   while (true) {
     const ssize_t got = pread(fd_, buffer.data(), buffer.size(), offset);
-    if (got < 0) return SystemError("read back", temporary_);
+    if (got < 0) return SystemError("read back what was written for", name);
     if (got == 0) return absl::OkStatus();
     for (ssize_t sent = 0; sent < got;) {
-      const ssize_t put = write(STDOUT_FILENO, buffer.data() + sent, static_cast<size_t>(got - sent));
+      const ssize_t put = write(fd, buffer.data() + sent, static_cast<size_t>(got - sent));
       if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return SystemError("write to", "standard output");
+      if (put <= 0) return SystemError("write", name);
       sent += put;
     }
     offset += got;
@@ -237,6 +291,7 @@ absl::StatusOr<std::vector<LoadedArray>> ParseArrays(std::string_view bytes, Arr
   }
   std::vector<LoadedArray> out;
   for (const ZipContent& member : members) {
+    if (member.name == kMetadataMember) continue;
     auto parsed = ParseNpyHeader(member.data);
     if (!parsed.ok()) return parsed.status();
     const std::optional<int64_t> elements = CheckedElements(parsed->info.shape);

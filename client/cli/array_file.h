@@ -35,9 +35,11 @@ absl::StatusOr<ArrayFormat> FormatOf(std::string_view path, std::string_view for
 // INVALID_ARGUMENT when the format cannot hold these arrays: .npy holds one array, numpy has no bf16.
 absl::Status CheckHolds(ArrayFormat format, const std::vector<ArrayInfo>& arrays);
 
-// Writes a file array by array, each front to back; arrays may be filled in turns. The file appears under its name only when
-// Finish succeeds; "-" is standard output. Metadata goes where the format has a place for it: `__metadata__` of safetensors,
-// the member phasor.json of an .npz, nowhere in an .npy.
+// Writes a file array by array, each front to back; arrays may be filled in turns. A regular file appears under its name,
+// whole, only when Finish succeeds, and nothing is left behind when the process ends before; a link is followed, an old
+// file's mode is kept, and a device or pipe is written to at Finish. "-" is standard output. Metadata goes where the format
+// has a place for it: `__metadata__` of safetensors, the array phasor_metadata (one byte string, JSON) of an .npz, nowhere
+// in an .npy.
 class ArrayWriter {
  public:
   using Metadata = std::map<std::string, std::string>;
@@ -57,15 +59,18 @@ class ArrayWriter {
   absl::Status WriteAt(int64_t offset, const void* data, int64_t size);
   absl::Status LayOut(ArrayFormat format, const Metadata& metadata);
   absl::Status FinishZip();
-  absl::Status CopyToStandardOutput();
+  absl::Status Open();
+  absl::Status Publish();
+  absl::Status CopyTo(int fd, const std::string& name);
 
-  std::string path_, temporary_;
+  std::string path_;       // as given, for messages
+  std::string target_;     // what a rename replaces; empty: the content is copied to path_ at the end
+  std::string temporary_;  // a name to remove, where an unnamed file cannot be had
   int fd_ = -1;
   std::vector<ArrayInfo> arrays_;
   std::vector<Member> members_;
   ArrayFormat format_ = ArrayFormat::kNpy;
   int64_t end_ = 0;
-  bool finished_ = false;
 };
 
 // An array in memory.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -30,7 +31,9 @@ void AddStages(const v1::StageTimes& more, v1::StageTimes& sum) {
 }  // namespace
 
 absl::Status ItemStatus(const google::rpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.code()), status.message());
+  absl::Status result(static_cast<absl::StatusCode>(status.code()), status.message());
+  if (!result.ok()) result.SetPayload(client::kDetailsPayload, absl::Cord(status.SerializeAsString()));
+  return result;
 }
 
 template <typename Result>

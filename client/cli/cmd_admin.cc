@@ -76,7 +76,7 @@ absl::Status RunHealth(Tool& tool, const std::string& service) {
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
   if (absl::Status status = (*client)->CheckHealth(service); !status.ok()) return status;
-  return tool.Print("SERVING\n");
+  return tool.Print(tool.json ? "{\"status\": \"SERVING\"}\n" : "SERVING\n");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct ApplyArgs {
   v1::Layout layout = v1::LAYOUT_BSHD;
   v1::Precision precision = v1::PRECISION_EXACT;
   bool inverse = false;
+  std::optional<int64_t> shift;
 };
 
 // Every array of every input file. An .npy array is named after its file.
@@ -50,6 +52,21 @@ absl::StatusOr<std::vector<LoadedArray>> Load(const ApplyArgs& args) {
   return all;
 }
 
+// How many tokens the tensors have, by their layout; −1 for a shape that has no such axis (the server will say so).
+int64_t TokensOf(v1::Layout layout, const std::vector<int64_t>& shape) {
+  const size_t axis = layout == v1::LAYOUT_BHSD ? 2 : layout == v1::LAYOUT_BSHD ? 1 : 0;
+  return axis < shape.size() ? shape[axis] : -1;
+}
+
+// A shift by D positions is the rotation by D for every token, without the attention factor: the tensors have it already.
+absl::Status SetShift(const ApplyArgs& args, const std::vector<LoadedArray>& arrays, v1::ApplyItem& item) {
+  if (!item.spec().has_rope()) return UsageError("--shift: allowed: for RoPE only");
+  item.mutable_spec()->mutable_rope()->set_attention_factor(1);
+  const int64_t tokens = TokensOf(args.layout, arrays.front().info.shape);
+  for (int64_t i = 0; i < tokens; ++i) item.mutable_positions()->mutable_list()->add_ids(*args.shift);
+  return absl::OkStatus();
+}
+
 struct Request {
   v1::ApplyRequest message;
   raw::Payloads payloads;
@@ -69,6 +86,9 @@ absl::StatusOr<Request> Build(const ApplyArgs& args, const LoadedSpec& loaded,
     absl::StatusOr<PositionsArg> positions = ParsePositions(args.positions);
     if (!positions.ok()) return positions.status();
     *item->mutable_positions() = positions->Window(0, positions->count);
+  }
+  if (args.shift) {
+    if (absl::Status status = SetShift(args, *arrays, *item); !status.ok()) return status;
   }
   for (const LoadedArray& array : *arrays) {
     v1::Tensor* tensor = item->add_tensors();
@@ -100,7 +120,7 @@ absl::Status Write(client::Client& client, const ApplyArgs& args, const LoadedSp
 
 absl::Status Run(Tool& tool, const ApplyArgs& args) {
   absl::StatusOr<ArrayFormat> format = FormatOf(args.output.path, args.output.format);
-  if (!format.ok()) return UsageError(std::string(format.status().message()));
+  if (!format.ok()) return format.status();
   absl::StatusOr<std::vector<LoadedArray>> loaded_arrays = Load(args);
   if (!loaded_arrays.ok()) return loaded_arrays.status();
   const auto arrays = std::make_shared<std::vector<LoadedArray>>(*std::move(loaded_arrays));
@@ -127,8 +147,11 @@ absl::Status Run(Tool& tool, const ApplyArgs& args) {
   CallReport report;
   report.Add(result, answer->message.stages());
   return report.Print(tool,
-                      absl::StrFormat("%s %d tensor%s", args.inverse ? "rotated back" : "rotated", arrays->size(),
-                                      arrays->size() == 1 ? "" : "s"),
+                      absl::StrFormat("%s %d tensor%s",
+                                      args.shift     ? "shifted"
+                                      : args.inverse ? "rotated back"
+                                                     : "rotated",
+                                      arrays->size(), arrays->size() == 1 ? "" : "s"),
                       args.output.path, seconds);
 }
 
@@ -147,13 +170,18 @@ Command AddApply(CLI::App& app, Tool& tool) {
   args->output.AddTo(*command, /*required=*/true);
   command->add_option("--input", args->inputs, ".npy, .npz or .safetensors; may be given several times")->required();
   command->add_option("--positions", args->positions, "START:STOP[:STEP] or a list, one per token (default 0, 1, 2, …)");
-  command->add_option("--layout", args->layout, "Axes of the tensors: bshd, bhsd, sbhd or thd")
-      ->transform(CLI::CheckedTransformer(kLayoutNames))
+  AddChoice(*command, "--layout", args->layout, kLayoutNames, "Axes of the tensors: bshd, bhsd, sbhd or thd")
       ->default_str("bshd");
-  command->add_option("--precision", args->precision, "Of the table: exact or compat_f32")
-      ->transform(CLI::CheckedTransformer(kPrecisionNames))
+  AddChoice(*command, "--precision", args->precision, kPrecisionNames, "Of the table: exact or compat_f32")
       ->default_str("exact");
   command->add_flag("--inverse", args->inverse, "Undo a rotation");
+  command
+      ->add_option(
+          "--shift", args->shift,
+          "Move tensors that are rotated already by so many positions (cached keys): a pure rotation, the attention factor "
+          "is not applied again")
+      ->excludes("--positions")
+      ->excludes("--inverse");
   return {command, [args, &tool] { return Run(tool, *args); }};
 }
 

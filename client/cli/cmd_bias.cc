@@ -118,8 +118,7 @@ absl::Status Write(Tool& tool, client::Client& client, const BiasArgs& args, con
 absl::Status Run(Tool& tool, const BiasArgs& args) {
   absl::StatusOr<Part> all = ParseHeads(args);
   if (!all.ok()) return all.status();
-  if (auto format = FormatOf(args.output.path, args.output.format); !format.ok())
-    return UsageError(std::string(format.status().message()));
+  if (auto format = FormatOf(args.output.path, args.output.format); !format.ok()) return format.status();
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
   absl::StatusOr<LoadedSpec> loaded = LoadSpec(args.spec, tool);
@@ -147,12 +146,8 @@ Command AddBias(CLI::App& app, Tool& tool) {
   command->add_option("--query-offset", args->query_offset,
                       "Position of the first query (default keys - queries: the last query at the last key)");
   command->add_option("--heads", args->heads, "FIRST:COUNT of the model's heads (default all)");
-  command->add_option("--dtype", args->dtype, "Element type")
-      ->transform(CLI::CheckedTransformer(kDTypeNames))
-      ->default_str("f32");
-  command->add_option("--form", args->form, "full, vector or row")
-      ->transform(CLI::CheckedTransformer(kBiasFormNames))
-      ->default_str("vector");
+  AddChoice(*command, "--dtype", args->dtype, kDTypeNames, "Element type")->default_str("f32");
+  AddChoice(*command, "--form", args->form, kBiasFormNames, "full, vector or row")->default_str("vector");
   return {command, [args, &tool] { return Run(tool, *args); }};
 }
 

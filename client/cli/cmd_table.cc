@@ -1,4 +1,7 @@
 // phasor table: cos/sin tables and absolute tables, fetched in windows.
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -64,45 +67,83 @@ std::vector<std::pair<std::string, const v1::Tensor*>> TensorsOf(const v1::Preco
   return tensors;
 }
 
-// The first rows as text, for a call without -o.
-absl::Status PrintPreview(const Tool& tool, const Answer& answer, const PositionsArg& positions) {
-  constexpr int64_t kColumns = 6;
-  for (const auto& [name, tensor] : TensorsOf(answer.message.results(0))) {
-    const auto pieces = answer.payloads.Find(tensor->data());
-    if (!pieces) return absl::InternalError("the answer lacks its data");
-    std::string bytes;
-    for (const raw::Piece& piece : *pieces) bytes.append(reinterpret_cast<const char*>(piece.data), piece.size);
-    const int64_t columns = tensor->shape(1), shown = std::min(columns, kColumns);
-    std::string text =
-        absl::StrFormat("%s [%d, %d] %s\n", name, tensor->shape(0), columns, std::string(Name(FromWire(tensor->dtype()))));
-    for (int64_t row = 0; row < tensor->shape(0); ++row) {
-      absl::StrAppendFormat(
-          &text, "%10d",
-          positions.ids.empty() ? positions.start + row * positions.stride : positions.ids[static_cast<size_t>(row)]);
-      for (int64_t column = 0; column < shown; ++column) {
-        VisitFloat(FromWire(tensor->dtype()), [&](auto tag) {
-          using T = typename decltype(tag)::type;
-          T value;
-          std::memcpy(&value, bytes.data() + (row * columns + column) * static_cast<int64_t>(sizeof(T)), sizeof(T));
-          absl::StrAppendFormat(&text, "  %12.9g", Widen<double>(value));
-        });
-      }
-      absl::StrAppend(&text, columns > shown ? "  …\n" : "\n");
+// The elements of a tensor as doubles, row by row.
+absl::StatusOr<std::vector<double>> ValuesOf(const v1::Tensor& tensor, const raw::Payloads& payloads) {
+  const auto pieces = payloads.Find(tensor.data());
+  if (!pieces) return absl::InternalError("the answer lacks its data");
+  std::string bytes;
+  for (const raw::Piece& piece : *pieces) bytes.append(reinterpret_cast<const char*>(piece.data), piece.size);
+  return VisitFloat(FromWire(tensor.dtype()), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<double> values(bytes.size() / sizeof(T));
+    for (size_t i = 0; i < values.size(); ++i) {
+      T value;
+      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      values[i] = Widen<double>(value);
     }
-    if (absl::Status status = tool.Print(text); !status.ok()) return status;
-  }
-  return absl::OkStatus();
+    return values;
+  });
 }
 
+std::string PreviewText(const std::string& name, const v1::Tensor& tensor, const std::vector<double>& values,
+                        const PositionsArg& positions) {
+  constexpr int64_t kColumns = 6;
+  const int64_t rows = tensor.shape(0), columns = tensor.shape(1), shown = std::min(columns, kColumns);
+  std::string text = absl::StrFormat("%s [%d, %d] %s\n", name, rows, columns, std::string(Name(FromWire(tensor.dtype()))));
+  for (int64_t row = 0; row < rows; ++row) {
+    absl::StrAppendFormat(&text, "%10d", positions.at(row));
+    for (int64_t column = 0; column < shown; ++column) {
+      absl::StrAppendFormat(&text, "  %12.9g", values[static_cast<size_t>(row * columns + column)]);
+    }
+    absl::StrAppend(&text, columns > shown ? "  …\n" : "\n");
+  }
+  return text;
+}
+
+// {"positions": […], "cos": [[…], …], …, "attention_factor": …}
+void WritePreview(rapidjson::Writer<rapidjson::StringBuffer>& writer, const std::string& name, const v1::Tensor& tensor,
+                  const std::vector<double>& values) {
+  writer.Key(name.c_str());
+  writer.StartArray();
+  for (int64_t row = 0; row < tensor.shape(0); ++row) {
+    writer.StartArray();
+    for (int64_t column = 0; column < tensor.shape(1); ++column) {
+      writer.Double(values[static_cast<size_t>(row * tensor.shape(1) + column)]);
+    }
+    writer.EndArray();
+  }
+  writer.EndArray();
+}
+
+// The first rows, for a call without -o.
 absl::Status Preview(Tool& tool, client::Client& client, const TableArgs& args, const LoadedSpec& loaded,
                      const PositionsArg& positions) {
   constexpr int64_t kRows = 8;
-  absl::StatusOr<Answer> answer = Ask(client, args, loaded, positions, 0, std::min(positions.count, kRows), false);
+  const int64_t rows = std::min(positions.count, kRows);
+  absl::StatusOr<Answer> answer = Ask(client, args, loaded, positions, 0, rows, false);
   if (!answer.ok()) return answer.status();
-  if (absl::Status status = PrintPreview(tool, *answer, positions); !status.ok()) return status;
+  const v1::PrecomputeResult& result = answer->message.results(0);
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  writer.StartObject();
+  writer.Key("positions");
+  writer.StartArray();
+  for (int64_t row = 0; row < rows; ++row) writer.Int64(positions.at(row));
+  writer.EndArray();
+  std::string text;
+  for (const auto& [name, tensor] : TensorsOf(result)) {
+    absl::StatusOr<std::vector<double>> values = ValuesOf(*tensor, answer->payloads);
+    if (!values.ok()) return values.status();
+    text += PreviewText(name, *tensor, *values, positions);
+    WritePreview(writer, name, *tensor, *values);
+  }
+  writer.Key("attention_factor");
+  writer.Double(result.attention_factor());
+  writer.EndObject();
+  if (absl::Status status = tool.Print(tool.json ? absl::StrCat(buffer.GetString(), "\n") : text); !status.ok())
+    return status;
   tool.Say(absl::StrFormat("attention_factor %.17g; the first %d of %d rows; -o FILE writes all of them",
-                           answer->message.results(0).attention_factor(), std::min(positions.count, kRows),
-                           positions.count));
+                           result.attention_factor(), rows, positions.count));
   return absl::OkStatus();
 }
 
@@ -174,8 +215,7 @@ absl::Status Run(Tool& tool, const TableArgs& args) {
   absl::StatusOr<PositionsArg> positions = ParsePositions(args.positions);
   if (!positions.ok()) return positions.status();
   if (!args.output.path.empty()) {
-    if (auto format = FormatOf(args.output.path, args.output.format); !format.ok())
-      return UsageError(std::string(format.status().message()));
+    if (auto format = FormatOf(args.output.path, args.output.format); !format.ok()) return format.status();
   }
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
@@ -201,13 +241,11 @@ Command AddTable(CLI::App& app, Tool& tool) {
   args->output.AddTo(*command, /*required=*/false);
   command->add_option("--positions", args->positions, "START:STOP[:STEP] (STOP not included), or a list such as 0,5,17")
       ->required();
-  command->add_option("--dtype", args->dtype, "Element type")
-      ->transform(CLI::CheckedTransformer(kDTypeNames))
-      ->default_str("f32");
-  command->add_option("--form", args->form, "Layout of the columns (default half; sinusoids have their own)")
-      ->transform(CLI::CheckedTransformer(kTableFormNames));
-  command->add_option("--precision", args->precision, "exact: correctly rounded; compat_f32: what float32 libraries mean")
-      ->transform(CLI::CheckedTransformer(kPrecisionNames))
+  AddChoice(*command, "--dtype", args->dtype, kDTypeNames, "Element type")->default_str("f32");
+  AddChoice(*command, "--form", args->form, kTableFormNames,
+            "Layout of the columns (default half; sinusoids have their own)");
+  AddChoice(*command, "--precision", args->precision, kPrecisionNames,
+            "exact: correctly rounded; compat_f32: what float32 libraries mean")
       ->default_str("exact");
   command->add_flag("--inv-freq", args->inv_freq, "Also write inv_freq and attention_factor");
   command->add_flag("--inverse", args->inverse, "The table of the inverse rotation: divided by the attention factor");

@@ -53,7 +53,21 @@ absl::StatusOr<std::vector<int64_t>> ParseShape(std::string_view text) {
   }
 }
 
+// Magic, version and dictionary, padded so that the data begin at a multiple of 64.
+std::string Header(std::string_view descriptor, std::string_view shape) {
+  std::string header =
+      absl::StrCat("{'descr': '", View(descriptor), "', 'fortran_order': False, 'shape': (", View(shape), "), }");
+  const size_t unpadded = kMagic.size() + 4 + header.size() + 1;
+  header.append((64 - unpadded % 64) % 64, ' ');
+  header.push_back('\n');
+  std::string out(kMagic);
+  out += {'\1', '\0', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
+  return out + header;
+}
+
 }  // namespace
+
+std::string NpyBytes(std::string_view text) { return Header(absl::StrCat("|S", text.size()), "") + std::string(text); }
 
 absl::StatusOr<std::string> NpyHeader(const ArrayInfo& info) {
   std::string_view descriptor;
@@ -65,13 +79,7 @@ absl::StatusOr<std::string> NpyHeader(const ArrayInfo& info) {
   }
   std::string shape = absl::StrJoin(info.shape, ", ");
   if (info.shape.size() == 1) shape += ",";
-  std::string header = absl::StrCat("{'descr': '", View(descriptor), "', 'fortran_order': False, 'shape': (", shape, "), }");
-  const size_t unpadded = kMagic.size() + 4 + header.size() + 1;
-  header.append((64 - unpadded % 64) % 64, ' ');
-  header.push_back('\n');
-  std::string out(kMagic);
-  out += {'\1', '\0', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
-  return out + header;
+  return Header(descriptor, shape);
 }
 
 absl::StatusOr<NpyParsed> ParseNpyHeader(std::string_view bytes) {
@@ -98,7 +106,8 @@ absl::StatusOr<NpyParsed> ParseNpyHeader(std::string_view bytes) {
     }
   }
   if (!known) {
-    return NotNpy(absl::StrCat("element type ", View(descriptor->substr(0, 8)), "; allowed: <f8 <f4 <f2 <i4 <i8 |b1"));
+    return NotNpy(absl::StrCat("element type ", View(descriptor->substr(0, descriptor->find_first_of("'\"", 1) + 1)),
+                               "; allowed: <f8 <f4 <f2 <i4 <i8 |b1"));
   }
   auto extents = ParseShape(*shape);
   if (!extents.ok()) return extents.status();

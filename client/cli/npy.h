@@ -14,6 +14,9 @@ namespace phasor::cli {
 // Magic, version and header of a C-ordered array, padded to 64 bytes. INVALID_ARGUMENT for bf16, which numpy lacks.
 absl::StatusOr<std::string> NpyHeader(const ArrayInfo& info);
 
+// A whole file: one byte string as an array without axes (|S). numpy.load(…)["…"].item() gives it back.
+std::string NpyBytes(std::string_view text);
+
 // What a header says, and how many bytes it takes.
 struct NpyParsed {
   ArrayInfo info;

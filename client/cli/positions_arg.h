@@ -18,6 +18,7 @@ struct PositionsArg {
   int64_t count = 0;
   std::vector<int64_t> ids;  // when not empty, `count` of them
 
+  int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
   // Rows [begin, end) as the wire has them.
   v1::Positions Window(int64_t begin, int64_t end) const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -45,7 +46,7 @@ absl::StatusOr<std::string> SpecText(const SpecArg& argument) {
 // An EncodingSpec names its scheme at the top; a configuration never has exactly one of these keys.
 bool ParseAsSpec(const std::string& text, v1::EncodingSpec* spec, std::string* error) {
   const auto status = google::protobuf::util::JsonStringToMessage(text, spec);
-  if (!status.ok()) *error = std::string(status.message());
+  *error = status.ok() ? "it sets no scheme" : std::string(status.message());
   return status.ok() && spec->scheme_case() != v1::EncodingSpec::SCHEME_NOT_SET;
 }
 
@@ -210,10 +211,13 @@ absl::StatusOr<v1::EncodingSpec> SpecFromPairs(const std::vector<std::string>& t
   if (messages.empty()) {
     return UsageError(absl::StrCat("SPEC: given '", tokens.front(), "'; allowed: a file, JSON, or one of ", SchemeNames()));
   }
+  std::set<std::string> keys;
   for (size_t i = 1; i < tokens.size(); ++i) {
     const size_t equals = tokens[i].find('=');
     if (equals == std::string::npos) return UsageError(absl::StrCat("SPEC: given '", tokens[i], "'; allowed: key=value"));
     const std::string key = tokens[i].substr(0, equals);
+    if (!keys.insert(key).second)
+      return UsageError(absl::StrCat(tokens.front(), ": given key '", key, "' twice; allowed: once"));
     bool found = false;
     for (Message* message : messages) {
       const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(key);

@@ -1,5 +1,8 @@
 #include "client/cli/tool.h"
 
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -11,14 +14,20 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/json_util.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 #include "client/cli/embedded.h"
 #include "client/cli/text.h"
+#include "client/cli/wire_names.h"
 
 namespace phasor::cli {
 namespace {
 
 constexpr char kUsagePayload[] = "phasor.cli/usage";
+
+const std::map<std::string, Progress> kProgressNames = {
+    {"auto", Progress::kAuto}, {"always", Progress::kAlways}, {"never", Progress::kNever}};
 
 }  // namespace
 
@@ -105,11 +114,47 @@ std::string FormatHex(std::string_view bytes) {
 
 namespace {
 
+// {"error": {code, message, violations: [{field, description}]}}, for scripts.
+std::string ErrorJson(const absl::Status& status) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  writer.StartObject();
+  writer.Key("error");
+  writer.StartObject();
+  writer.Key("code");
+  writer.String(absl::StatusCodeToString(status.code()).c_str());
+  writer.Key("message");
+  writer.String(std::string(status.message()).c_str());
+  writer.Key("violations");
+  writer.StartArray();
+  google::rpc::Status details;
+  google::rpc::BadRequest bad_request;
+  const auto payload = status.GetPayload(client::kDetailsPayload);
+  if (payload && details.ParseFromString(std::string(*payload))) {
+    for (const auto& detail : details.details()) {
+      if (!detail.UnpackTo(&bad_request)) continue;
+      for (const auto& violation : bad_request.field_violations()) {
+        writer.StartObject();
+        writer.Key("field");
+        writer.String(violation.field().c_str());
+        writer.Key("description");
+        writer.String(violation.description().c_str());
+        writer.EndObject();
+      }
+    }
+  }
+  writer.EndArray();
+  writer.EndObject();
+  writer.EndObject();
+  return absl::StrCat(buffer.GetString(), "\n");
+}
+
 int Report(const Tool& tool, const absl::Status& status) {
   if (status.ok()) return kExitOk;
   tool.Say(absl::StrCat("phasor: ", status.message()));
   if (absl::StrContains(status.message(), "sequence_length: given nothing"))
     tool.Say("(--length gives the sequence length)");
+  if (tool.json) (void)tool.Print(ErrorJson(status));
   if (IsUsageError(status)) return kExitUsage;
   if (status.code() != absl::StatusCode::kInvalidArgument)
     tool.Say(absl::StrCat("(", absl::StatusCodeToString(status.code()), ")"));
@@ -123,14 +168,15 @@ void AddGlobalOptions(CLI::App& app, Tool& tool) {
   app.add_option("--server", tool.server,
                  "HOST:PORT of a server; without it the tool runs the very same server inside its own process")
       ->envname("PHASOR_SERVER");
-  app.add_option("--backend", tool.backend, "Backend of the embedded server: auto, cpu or reference")->default_str("auto");
+  app.add_option("--backend", tool.backend, "Backend of the embedded server: auto, cpu or reference")
+      ->check(CLI::IsMember({"auto", "cuda", "cpu", "reference"}))
+      ->default_str("auto");
   app.add_flag("--json", tool.json, "Print JSON on standard output, for scripts");
   app.add_option("--timeout", tool.timeout_seconds, "Seconds that one call may take")
       ->check(CLI::Range(1, 86400))
       ->default_str("60");
-  app.add_option("--progress", tool.progress, "Progress bar: auto (on a terminal), always or never")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Progress>{
-          {"auto", Progress::kAuto}, {"always", Progress::kAlways}, {"never", Progress::kNever}}));
+  AddChoice(app, "--progress", tool.progress, kProgressNames, "Progress bar: auto (on a terminal), always or never")
+      ->default_str("auto");
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "phasor/v1/position_service.pb.h"
 #include "phasor/v1/tensor.pb.h"
 
@@ -24,6 +26,18 @@ inline const std::map<std::string, v1::BiasForm> kBiasFormNames = {
     {"full", v1::BIAS_FORM_FULL}, {"vector", v1::BIAS_FORM_VECTOR}, {"row", v1::BIAS_FORM_ROW}};
 inline const std::map<std::string, v1::Layout> kLayoutNames = {
     {"bshd", v1::LAYOUT_BSHD}, {"bhsd", v1::LAYOUT_BHSD}, {"sbhd", v1::LAYOUT_SBHD}, {"thd", v1::LAYOUT_THD}};
+
+// An option whose value is one of the names of `choices`, which must outlive the command.
+template <typename T>
+CLI::Option* AddChoice(CLI::App& command, const std::string& name, T& value, const std::map<std::string, T>& choices,
+                       const std::string& description) {
+  std::vector<std::string> names;
+  for (const auto& [choice, unused] : choices) names.push_back(choice);
+  return command
+      .add_option_function<std::string>(
+          name, [&value, &choices](const std::string& given) { value = choices.at(given); }, description)
+      ->check(CLI::IsMember(names));
+}
 
 // The two enums number the types alike (checked where this is used).
 inline DType FromWire(v1::Dtype dtype) { return static_cast<DType>(dtype); }

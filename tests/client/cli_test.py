@@ -1,12 +1,14 @@
 """The phasor tool as a person at a shell meets it: cli_test.py PHASOR PHASORD MODELS"""
 
 import json
+import os
 import pathlib
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zipfile
 
@@ -93,15 +95,17 @@ class Cli(unittest.TestCase):
             run("table", "rope_default", "head_dim=8", "--positions", "0:5", "--form", form, "--inv-freq", "-o", path)
             members = zipfile.ZipFile(path).namelist()
             self.assertEqual(zipfile.ZipFile(path).testzip(), None)
-            self.assertEqual(members, [f"{n}.npy" for n in names] + ["inv_freq.npy", "attention_factor.npy", "phasor.json"])
+            self.assertEqual(members, [f"{n}.npy" for n in names] + ["inv_freq.npy", "attention_factor.npy", "phasor_metadata.npy"])
             header, data = npy(path, f"{names[0]}.npy")
             self.assertEqual((header["descr"], header["shape"], len(data)), ("<f4", (5, columns), 20 * columns))
             self.assertEqual(struct.unpack_from("<f", data)[0], 1.0)
-            metadata = json.loads(zipfile.ZipFile(path).read("phasor.json"))
+            header, text = npy(path, "phasor_metadata.npy")
+            self.assertEqual((header["descr"], header["shape"]), (f"|S{len(text)}", ()))
+            metadata = json.loads(text)
             self.assertEqual(len(metadata["phasor.fingerprint"]), 64)
-        self.assertIn("one array", run("table", "rope_default", "head_dim=8", "--positions", "0:5", "-o", self.folder / "x.npy", check=1).stderr.decode())
+        self.assertIn("one array", run("table", "rope_default", "head_dim=8", "--positions", "0:5", "-o", self.folder / "x.npy", check=2).stderr.decode())
         self.assertIn("bf16", run("table", "sinusoidal", "dim=8", "--positions", "0:5", "--dtype", "bf16", "-o", self.folder / "x.npy",
-                                  check=1).stderr.decode())
+                                  check=2).stderr.decode())
 
     def test_windows_give_the_same_file_as_one_call(self):
         # 2 MiB rows of f64 would not fit a window: many windows, compared with a stride-1 list in one.
@@ -155,6 +159,65 @@ class Cli(unittest.TestCase):
         message = run("tabel", check=2).stderr.decode()
         for word in ("tabel", "table", "bias"):
             self.assertIn(word, message)
+
+    def test_shift_moves_rotated_keys(self):
+        spec = ["rope_yarn", "head_dim=8", "factor=4", "original_max_position=64"]
+        values = [((i * 40503) % 1000) / 500 - 1 for i in range(5 * 2 * 8)]
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 5, 2, 8), }"
+        header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+        path = self.folder / "k.npy"
+        path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}f", *values))
+        run("apply", *spec, "--input", path, "--positions", "3:8", "-o", self.folder / "at3.npz")
+        run("apply", *spec, "--input", path, "--positions", "10:15", "-o", self.folder / "at10.npz")
+        run("apply", *spec, "--input", self.folder / "at3.npz", "--shift", "7", "-o", self.folder / "shifted.npz")
+        want, got = (struct.unpack(f"<{len(values)}f", npy(self.folder / f, "k.npy")[1]) for f in ("at10.npz", "shifted.npz"))
+        self.assertLess(max(abs(a - b) for a, b in zip(want, got)), 1e-6)
+        run("apply", *spec, "--input", path, "--shift", "7", "--inverse", "-o", self.folder / "x.npz", check=2)
+
+    def test_output_targets(self):
+        table = ["table", "rope_default", "head_dim=8", "--positions", "0:4", "--format", "npz", "-o"]
+        (self.folder / "real").write_bytes(b"old")
+        (self.folder / "real").chmod(0o600)
+        (self.folder / "link").symlink_to("real")
+        run(*table, self.folder / "link")
+        self.assertTrue((self.folder / "link").is_symlink())
+        self.assertEqual((self.folder / "real").stat().st_mode & 0o777, 0o600)
+        self.assertTrue(zipfile.is_zipfile(self.folder / "real"))
+        os.mkfifo(self.folder / "pipe")
+        reader = subprocess.Popen(["cat", self.folder / "pipe"], stdout=subprocess.PIPE)
+        run(*table, self.folder / "pipe")
+        self.assertEqual(reader.communicate()[0], (self.folder / "real").read_bytes())
+        self.assertTrue((self.folder / "pipe").is_fifo())
+        if pathlib.Path("/dev/full").is_char_device():
+            self.assertIn("No space", run(*table, "/dev/full", check=1).stderr.decode())
+            self.assertTrue(pathlib.Path("/dev/full").is_char_device())
+        self.assertIn("directory", run(*table, self.folder, check=1).stderr.decode())
+        mask = os.umask(0o077)
+        try:
+            run(*table, self.folder / "private")
+        finally:
+            os.umask(mask)
+        self.assertEqual((self.folder / "private").stat().st_mode & 0o777, 0o600)
+
+    def test_interrupted_writing_leaves_nothing(self):
+        process = subprocess.Popen([PHASOR, "table", "rope_default", "head_dim=256", "--positions", "0:2000000", "--dtype", "f64",
+                                    "-o", self.folder / "big.npz"], stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        process.terminate()
+        process.wait(timeout=30)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_json_everywhere(self):
+        preview = json.loads(run("--json", "table", "rope_default", "head_dim=4", "--positions", "0,2").stdout)
+        self.assertEqual((preview["positions"], preview["cos"][0], len(preview["sin"][1])), ([0, 2], [1.0, 1.0], 2))
+        self.assertEqual(json.loads(run("--json", "health").stdout), {"status": "SERVING"})
+        failed = run("--json", "table", "rope_default", "head_dim=7", "--positions", "0:4", check=1)
+        error = json.loads(failed.stdout)["error"]
+        self.assertEqual((error["code"], len(error["violations"])), ("INVALID_ARGUMENT", 1))
+        self.assertIn("rope", error["violations"][0]["field"])
+
+    def test_keys_given_twice(self):
+        self.assertIn("twice", run("table", "rope_default", "head_dim=8", "head_dim=16", "--positions", "0:4", check=2).stderr.decode())
 
     def test_missing_file(self):
         self.assertIn("no-such.json", run("resolve", "no-such.json", check=1).stderr.decode())
