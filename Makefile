@@ -11,6 +11,10 @@ FLAGS ?=
 TESTS ?=
 SECONDS_EACH ?= 60
 
+# One cache of object files serves every clone: paths below the clone do not count.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
 need = @deploy/install-dependencies.sh
 configure = cmake --preset $(1) --log-level=WARNING
 
