@@ -107,6 +107,8 @@ void RpcCall::OnRequest(bool ok) {
   if (taken_) group_->AddCall();
   context_ = std::make_shared<CallContext>();
   request_bytes_ = static_cast<int64_t>(request_.Length());
+  group_->admission().CountTraffic(request_bytes_);
+  if (group_->log().on()) peer_ = server_context_.peer();
   ReadDeadline();
   ReadRequestId();
 
@@ -155,6 +157,7 @@ void RpcCall::Answer(Outcome outcome) {
   finish_began_ = Clock::now();
   if (outcome_.status.ok()) {
     response_bytes_ = static_cast<int64_t>(outcome.response.Length());
+    group_->admission().CountTraffic(response_bytes_);
     answered_.store(true, std::memory_order_release);
     writer_.Finish(outcome.response, grpc::Status::OK, &finish_event_);
     return;
@@ -221,12 +224,11 @@ void RpcCall::Account() {
 }
 
 void RpcCall::LogAccess(grpc::StatusCode code, double seconds) const {
-  const std::string peer = server_context_.peer();
   const std::string id = request_id_.empty() ? NewRequestId() : request_id_;
   std::vector<LogField> fields = {{"request_id", std::string_view(id)},
                                   {"method", std::string_view(method_->name)},
                                   {"code", StatusCodeName(code)},
-                                  {"peer", std::string_view(peer)},
+                                  {"peer", std::string_view(peer_)},
                                   {"request_bytes", request_bytes_},
                                   {"response_bytes", response_bytes_},
                                   {"total_us", static_cast<int64_t>(seconds * 1e6)}};

@@ -46,9 +46,14 @@ class CallAdmission {
   int64_t limit() const { return limit_; }
   int64_t inflight() const { return inflight_->load(std::memory_order_relaxed); }
 
+  // Bytes of messages since start, either way, of refused calls too.
+  void CountTraffic(int64_t bytes) { traffic_.fetch_add(bytes, std::memory_order_relaxed); }
+  int64_t traffic() const { return traffic_.load(std::memory_order_relaxed); }
+
  private:
   const int64_t limit_;
   std::atomic<int64_t>* const inflight_;
+  std::atomic<int64_t> traffic_{0};
 };
 
 // Which calls are logged: every failed one, and of the others one in `every` (0: none).
@@ -56,6 +61,8 @@ class AccessLog {
  public:
   AccessLog(std::shared_ptr<Logger> logger, int64_t every) : logger_(std::move(logger)), every_(every) {}
   bool Wants(grpc::StatusCode code);
+  // Whether any call is.
+  bool on() const { return logger_->enabled(LogLevel::kWarning); }
   Logger& logger() const { return *logger_; }
 
  private:
@@ -149,6 +156,7 @@ class RpcCall {
   std::shared_ptr<CallContext> context_;
   std::shared_ptr<const void> held_;
   std::string request_id_;
+  std::string peer_;  // taken on arrival, when calls are logged: gRPC forgets it once the client is gone
   std::chrono::steady_clock::time_point arrived_, finish_began_, finished_;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
   Outcome outcome_;  // without the response

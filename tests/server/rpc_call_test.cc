@@ -114,7 +114,20 @@ class RpcCallTest : public ::testing::Test {
 
   Metrics metrics_{{.version = "0", .numerics_version = 1, .backend = "b", .backend_description = "d"}};
   CallAdmission admission_{100, &metrics_.inflight_requests()};
-  AccessLog log_{std::make_shared<Logger>(LogOptions{.json = false, .level = LogLevel::kOff}), 1};
+  // The lines that were logged.
+  std::vector<std::string> Lines() {
+    const std::lock_guard lock(lines_mutex_);
+    return lines_;
+  }
+
+  std::mutex lines_mutex_;
+  std::vector<std::string> lines_;
+  AccessLog log_{std::make_shared<Logger>(LogOptions{},
+                                          [this](std::string_view line) {
+                                            const std::lock_guard lock(lines_mutex_);
+                                            lines_.emplace_back(line);
+                                          }),
+                 1};
   CallGroup group_{&admission_, &metrics_, &log_, false};
   std::unique_ptr<Transport> transport_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -160,6 +173,13 @@ TEST_F(RpcCallTest, ACancelledCallIsToldAndMayStillAnswer) {
     EXPECT_EQ(seen->Check().code(), absl::StatusCode::kCancelled);
     std::move(*reply).Send(i % 2 == 0 ? Bytes(1 << 20) : Refuse(absl::CancelledError("gone")));
     EXPECT_TRUE(AwaitIdle());
+  }
+  // The log knows who they were.
+  const std::vector<std::string> lines = Lines();
+  EXPECT_EQ(lines.size(), 20u);
+  for (const std::string& line : lines) {
+    EXPECT_NE(line.find("code=CANCELLED"), std::string::npos) << line;
+    EXPECT_NE(line.find("peer=ipv4:127.0.0.1:"), std::string::npos) << line;
   }
 }
 
