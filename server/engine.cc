@@ -134,6 +134,9 @@ EngineStats Engine::stats() const {
   return stats;
 }
 
+int64_t Engine::inflight_bytes() const { return impl_->core.admission.used_bytes(); }
+void Engine::TrimPool(int64_t keep_bytes) { impl_->core.pool.Trim(keep_bytes); }
+
 const Backend& Engine::backend() const { return *impl_->core.backend; }
 
 void Engine::Drain() { impl_->core.draining.store(true, std::memory_order_relaxed); }

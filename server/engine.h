@@ -134,6 +134,10 @@ class Engine {
   std::pair<int64_t, int64_t> Evict(const std::vector<std::string>& names, bool all);  // tiles, bytes
 
   EngineStats stats() const;
+  // Bytes charged now.
+  int64_t inflight_bytes() const;
+  // Returns pooled buffers that nobody uses to the system, but for `keep_bytes` of them.
+  void TrimPool(int64_t keep_bytes);
   const Backend& backend() const;
 
   // From now on new calls end with UNAVAILABLE; those taken run on.

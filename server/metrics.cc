@@ -101,6 +101,10 @@ void AddProcess(std::vector<MetricFamily>* out) {
   const auto gauge = [&](const char* name, const char* help, double value) {
     Add(out, name, help, MetricType::Gauge, value);
   };
+  const MallocStats heap = ReadMallocStats();
+  Add(out, "phasor_malloc_bytes", "Bytes of malloc: handed out, and held free.", MetricType::Gauge,
+      static_cast<double>(heap.used_bytes), {{"state", "used"}});
+  Add(out, "phasor_malloc_bytes", "", MetricType::Gauge, static_cast<double>(heap.free_bytes), {{"state", "free"}});
   gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(stats.resident_bytes));
   gauge("process_virtual_memory_bytes", "Address space.", static_cast<double>(stats.virtual_bytes));
   gauge("process_open_fds", "Open file descriptors.", static_cast<double>(stats.open_fds));

@@ -266,6 +266,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   PhasordOptions options;
   options.server.listen = {"127.0.0.1:50051"};
   options.server.metrics_listen = "127.0.0.1:9464";
+  options.server.release_idle_memory = true;
   CLI::App app(kDescription);
   app.name("phasord");
   app.footer(kExamples);

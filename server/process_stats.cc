@@ -1,6 +1,7 @@
 #include "server/process_stats.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -56,6 +57,16 @@ int64_t ReadResidentBytes() {
   int64_t total = 0, resident = 0;
   statm >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+MallocStats ReadMallocStats() {
+  MallocStats stats;
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 info = mallinfo2();
+  stats.used_bytes = static_cast<int64_t>(info.uordblks + info.hblkhd);
+  stats.free_bytes = static_cast<int64_t>(info.fordblks);
+#endif
+  return stats;
 }
 
 ProcessStats ReadProcessStats() {

@@ -19,6 +19,14 @@ struct ProcessStats {
 // Reads /proc/self: tens of microseconds. Thread-safe.
 ProcessStats ReadProcessStats();
 
+// What malloc has handed out, and what it holds free; pages of the latter may be the system's again. Bytes; zeros where the
+// C library does not tell. Locks each arena for a moment.
+struct MallocStats {
+  int64_t used_bytes = 0;
+  int64_t free_bytes = 0;
+};
+MallocStats ReadMallocStats();
+
 // Resident memory only, a few microseconds.
 int64_t ReadResidentBytes();
 

@@ -7,6 +7,7 @@
 #include "kernels/encodings/plan.h"
 #include "server/addresses.h"
 #include "server/cgroup.h"
+#include "server/memory_keeper.h"
 #include "server/metrics.h"
 #include "server/metrics_listener.h"
 #include "server/self_test.h"
@@ -20,6 +21,8 @@ namespace {
 
 constexpr int kMostRpcThreads = 4;
 constexpr size_t kControlQueue = 64;
+// Pooled buffers that an idle server keeps, so that the next call need not wait for pages.
+constexpr int64_t kIdlePoolBytes = int64_t{64} << 20;
 // gRPC's message limit is the payload's limit and this.
 constexpr int64_t kMessageOverhead = 1 << 20;
 
@@ -98,6 +101,7 @@ struct Server::Impl {
   absl::Status StartMetrics();
   absl::Status Warm();
   absl::Status StartTransports();
+  void KeepMemory();
 
   const ServerOptions options;
   const std::shared_ptr<Logger> logger;
@@ -110,6 +114,7 @@ struct Server::Impl {
   std::unique_ptr<CallGroup> public_calls, admin_calls;
   std::unique_ptr<ControlThread> control;
   std::unique_ptr<Transport> public_transport, admin_transport;
+  std::unique_ptr<MemoryKeeper> memory_keeper;
   bool shut_down = false;
 };
 
@@ -208,6 +213,18 @@ absl::Status Server::Impl::StartTransports() {
   return absl::OkStatus();
 }
 
+void Server::Impl::KeepMemory() {
+  if (!options.release_idle_memory) return;
+  MemoryKeeper::Actions actions;
+  actions.traffic = [this] { return admission->traffic(); };
+  actions.inflight = [this] { return engine->inflight_bytes(); };
+  actions.give_back = [this] {
+    engine->TrimPool(kIdlePoolBytes);
+    TrimMalloc();
+  };
+  memory_keeper = std::make_unique<MemoryKeeper>(std::move(actions));
+}
+
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() { Shutdown(std::chrono::milliseconds(0)); }
@@ -222,6 +239,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options, std
   // Listening comes before warming, so that probes are answered (liveness: yes, readiness: not yet) meanwhile.
   if (absl::Status status = it.StartTransports(); !status.ok()) return status;
   if (absl::Status status = it.Warm(); !status.ok()) return status;
+  it.KeepMemory();
   it.public_transport->SetServing(true);
   if (it.admin_transport) it.admin_transport->SetServing(true);
   for (const std::string& address : server->addresses()) {

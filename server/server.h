@@ -34,6 +34,9 @@ struct ServerOptions {
   int max_concurrent_streams = 256;
   std::chrono::seconds max_connection_age{0};
   bool channelz = false;
+  // When large traffic is over, give memory back to the system: pooled buffers but for 64 MiB, and what malloc holds free,
+  // which is the whole process's matter.
+  bool release_idle_memory = false;
   int64_t log_access_every = 100;  // log one in so many successful calls; 0: none
 };
 

@@ -162,6 +162,23 @@ TEST(MetricsTest, CallsAreCountedWithTheirStagesAndBytes) {
   EXPECT_TRUE(server.AwaitMetric("phasor_inflight_requests", [](double n) { return n == 0; }));
 }
 
+TEST(MetricsTest, AnIdleServerGivesPooledBuffersAndFreeMemoryBack) {
+  ServerOptions options = LoopbackOptions();
+  options.release_idle_memory = true;
+  TestServer server(options);
+  v1::PrecomputeRequest request = LlamaTable(1 << 18);
+  request.mutable_items(0)->mutable_table()->set_form(v1::TABLE_FORM_CONCATENATED);  // 128 MiB, assembled in a pooled buffer
+  {
+    grpc::ClientContext context;
+    v1::PrecomputeResponse response;
+    ASSERT_TRUE(server.position().Precompute(&context, request, &response).ok());
+  }
+  const std::string pooled = "phasor_memory_pool_bytes{space=\"host\",state=\"free\"}";
+  ASSERT_TRUE(server.AwaitMetric(pooled, [](double bytes) { return bytes >= 128 << 20; }));
+  EXPECT_TRUE(server.AwaitMetric(pooled, [](double bytes) { return bytes <= 64 << 20; }));
+  EXPECT_GT(server.Metric("phasor_malloc_bytes{state=\"used\"}"), 0);
+}
+
 TEST(MetricsTest, ErrorsAreCountedByCode) {
   TestServer server;
   grpc::ClientContext context;
