@@ -80,8 +80,8 @@ absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, Pr
   content.zero_row = shape->zero_row;
   content.form = request.form;
   content.columns = shape->columns;
-  content.inverse = request.inverse;
-  content.include_inv_freq = request.include_inv_freq;
+  content.inverse = DividesByFactor(*plan.angle(), request.inverse);
+  if (request.include_inv_freq) content.inv_freq = plan.angle()->inv_freq;
   result->fingerprint = TableFingerprint(plan.key, content, item.dtype);
   result->warnings = WarningsFor(item.source, request.positions.largest, "table.positions");
 
@@ -102,7 +102,7 @@ absl::Status DescribeBias(const PrecomputeItem& item, const PlanEntry& plan, Pre
   if (request.first_head < 0 || request.heads > plan.bias()->heads() - request.first_head) {
     return absl::InvalidArgumentError("a bias window must stay within the scheme's heads");
   }
-  result->fingerprint = BiasFingerprint(plan.key, request, item.dtype);
+  result->fingerprint = BiasFingerprint(*plan.bias(), request, item.dtype);
   result->warnings = WarningsFor(item.source, -1, "");
   Array array{item.dtype, {request.heads, ShapeOfBias(request).count}, {}, {}};
   if (request.form == BiasForm::kFull) array.shape = {request.heads, request.queries, request.keys};
@@ -164,7 +164,7 @@ absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, ApplyRe
   TableContent content;
   content.positions = &item.positions;
   content.columns = plan.angle()->pairs();
-  content.inverse = item.inverse;
+  content.inverse = DividesByFactor(*plan.angle(), item.inverse);
   const DType dtype = item.tensors.empty() ? DType::kF32 : TableTypeFor(item.tensors.front().dtype);
   result->fingerprint = TableFingerprint(plan.key, content, dtype);
   result->warnings = WarningsFor(item.source, item.positions.largest, "positions");

@@ -30,6 +30,7 @@ absl::StatusOr<TableShape> ShapeOfTable(const CanonicalSpec& spec, const AnglePl
 struct BiasShape {
   int64_t first = 0;
   int64_t count = 0;
+  int64_t last() const { return first + count - 1; }
 };
 BiasShape ShapeOfBias(const BiasRequest& request);
 

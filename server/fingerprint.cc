@@ -2,7 +2,10 @@
 
 #include <openssl/evp.h>
 
+#include <bit>
 #include <cstddef>
+
+#include "server/describe.h"
 
 namespace phasor::server {
 namespace {
@@ -15,6 +18,7 @@ enum class Rows : uint8_t { kRange = 1, kIds = 2 };
 // never spell the same bytes.
 class Writer {
  public:
+  // `plan_key`: empty where the content itself says all there is to a plan.
   Writer(std::string_view plan_key, Content content) {
     Int(kNumericsVersion);
     Int(static_cast<int64_t>(plan_key.size()));
@@ -26,6 +30,8 @@ class Writer {
   void Int(int64_t value) {
     for (int shift = 0; shift < 64; shift += 8) Byte(static_cast<uint8_t>(static_cast<uint64_t>(value) >> shift));
   }
+
+  void Double(double value) { Int(std::bit_cast<int64_t>(value)); }
 
   std::string Hash() const { return Sha256(bytes_); }
 
@@ -74,23 +80,39 @@ std::string TableFingerprint(std::string_view plan_key, const TableContent& cont
   writer.Byte(content.zero_row ? 1 : 0);
   writer.Int(content.zero_row.value_or(0));
   writer.Byte(content.inverse ? 1 : 0);
-  writer.Byte(content.include_inv_freq ? 1 : 0);
+  writer.Int(static_cast<int64_t>(content.inv_freq.size()));
+  for (double f : content.inv_freq) writer.Double(f);
   writer.Byte(static_cast<uint8_t>(dtype));
   writer.Byte(static_cast<uint8_t>(content.form));
   writer.Int(content.columns);
   return writer.Hash();
 }
 
-std::string BiasFingerprint(std::string_view plan_key, const BiasRequest& request, DType dtype) {
-  Writer writer(plan_key, Content::kBias);
-  writer.Int(request.queries);
-  writer.Int(request.keys);
-  writer.Int(request.query_offset);
-  writer.Int(request.first_head);
+std::string BiasFingerprint(const BiasPlan& plan, const BiasRequest& request, DType dtype) {
+  const BiasShape shape = ShapeOfBias(request);
+  Writer writer("", Content::kBias);
+  const bool full = request.form == BiasForm::kFull;
+  writer.Byte(full ? 3 : 2);  // axes
   writer.Int(request.heads);
+  writer.Int(full ? request.queries : 1);
+  writer.Int(full ? request.keys : shape.count);
+  writer.Int(shape.first);
+  // Where no key comes after its query, both forms say the same.
+  const bool symmetric = plan.form == AlibiForm::kSymmetric && shape.last() > 0;
+  writer.Byte(symmetric ? 1 : 0);
+  for (int64_t head = 0; head < request.heads; ++head) {
+    const DoubleDouble& slope = plan.slopes[static_cast<size_t>(request.first_head + head)];
+    writer.Double(slope.hi);
+    writer.Double(slope.lo);
+  }
   writer.Byte(static_cast<uint8_t>(dtype));
-  writer.Byte(static_cast<uint8_t>(request.form));
   return writer.Hash();
+}
+
+bool DividesByFactor(const AnglePlan& plan, bool inverse) {
+  const bool one =
+      plan.precision == Precision::kCompatF32 ? plan.attention_factor_f32 == 1 : plan.attention_factor == DoubleDouble{1, 0};
+  return inverse && !one;
 }
 
 std::string PlanKeyFingerprint(std::string_view plan_key) { return Writer(plan_key, Content::kPlan).Hash(); }

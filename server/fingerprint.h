@@ -1,9 +1,12 @@
-// Names for results, known before the data is made: equal for equal bits, different otherwise.
+// Names for results, known before the data is made. Equal fingerprints mean equal bits; one request in another spelling has
+// the same fingerprint. The converse does not hold everywhere: some requests give equal bits by coincidence under different
+// fingerprints (exact and compat at position 0, forms of a single pair, tables without rows).
 #ifndef PHASOR_SERVER_FINGERPRINT_H_
 #define PHASOR_SERVER_FINGERPRINT_H_
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,14 +27,20 @@ struct TableContent {
   std::optional<int64_t> zero_row;
   TableForm form = TableForm::kHalf;
   int64_t columns = 0;
-  bool inverse = false;
-  bool include_inv_freq = false;
+  bool inverse = false;              // as DividesByFactor says
+  std::span<const double> inv_freq;  // when the answer has it: a plan's key does not tell these bits
 };
 
-// SHA-256(numerics version ‖ plan key ‖ window ‖ dtype ‖ form). Ids that are evenly spaced count as the range they are.
-// `plan_key` is PlanKey(plan).
+// Whether the table of the inverse rotation differs from the other one.
+bool DividesByFactor(const AnglePlan& plan, bool inverse);
+
+// SHA-256(numerics version ‖ plan key ‖ window ‖ dtype ‖ form). Ids that are evenly spaced count as the range they are, an
+// offset as the rows that it leads to. `plan_key` is PlanKey(plan).
 std::string TableFingerprint(std::string_view plan_key, const TableContent& content, DType dtype);
-std::string BiasFingerprint(std::string_view plan_key, const BiasRequest& request, DType dtype);
+
+// SHA-256(numerics version ‖ slopes of the window's heads ‖ distances ‖ shape ‖ dtype): of the array, whatever window of
+// whatever plan it was asked for as.
+std::string BiasFingerprint(const BiasPlan& plan, const BiasRequest& request, DType dtype);
 
 // SHA-256(numerics version ‖ plan key).
 std::string PlanKeyFingerprint(std::string_view plan_key);

@@ -149,7 +149,8 @@ TEST(Fingerprint, DependsOnAllThatDecidesBitsAndNothingElse) {
   content.inverse = true;
   differs(PrintOf(content));
   content = base;
-  content.include_inv_freq = true;
+  const double inv_freq[] = {1, 0.5};
+  content.inv_freq = inv_freq;
   differs(PrintOf(content));
   content = base;
   content.zero_row = 4;
