@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/rope_keys.h"
 #include "server/resolve/rope_schedules.h"
 
 namespace phasor::server {
@@ -74,6 +76,17 @@ int64_t RotaryWidth(const Model& model, const Found& factor, int64_t head_dim) {
   return static_cast<int64_t>(static_cast<double>(head_dim) * factor.value);
 }
 
+// The width that `factor` gives, or an error that blames it.
+int64_t CheckedRotaryWidth(const Model& model, const Found& factor, int64_t head_dim) {
+  const int64_t width = RotaryWidth(model, factor, head_dim);
+  if (model.problems->ok() && (width < 2 || width % 2 != 0)) {
+    model.problems->Fail(
+        factor.path, FormatNumber(factor.value),
+        absl::StrCat("a share of head_dim ", head_dim, " that is an even number of channels, at least 2; this is ", width));
+  }
+  return width;
+}
+
 void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& draft) {
   LayerEncoding& layer = draft.layer;
   RopeSpec& spec = draft.spec;
@@ -99,7 +112,7 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
     return;
   }
   if (factor) {
-    spec.rotary_dim = RotaryWidth(model, *factor, request.head_dim);
+    spec.rotary_dim = CheckedRotaryWidth(model, *factor, request.head_dim);
     draft.key_of["rotary_dim"] = factor->path;
     if (factor->value != 1 && request.default_partial == 1 && model.family->model_type == "llama") {
       layer.warnings.push_back(
@@ -108,8 +121,13 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
     }
     return;
   }
+  if (request.default_partial == 1 && request.head_dim % 2 != 0) {
+    model.problems->Fail(model.text.PathOf("head_dim"), absl::StrCat(request.head_dim),
+                         "an even number, or an odd one together with a partial_rotary_factor that makes it even");
+    return;
+  }
   const Found class_default{request.default_partial, model.text.PathOf("partial_rotary_factor")};
-  spec.rotary_dim = RotaryWidth(model, class_default, request.head_dim);
+  spec.rotary_dim = CheckedRotaryWidth(model, class_default, request.head_dim);
   draft.key_of["rotary_dim"] = class_default.path;
   if (request.default_partial != 1) {
     layer.defaults.push_back({class_default.path, DefaultText(model, FormatNumber(request.default_partial))});
@@ -191,6 +209,7 @@ RopeDicts FindRopeDicts(const Model& model) {
     return dicts;
   }
   const std::string path = text.PathOf(old ? "rope_scaling" : "rope_parameters");
+  int strays = 0;
   for (const std::string& key : dict->Keys()) {
     if (dicts.nested.size() >= kMaxLayerTypes || key.size() > kMaxLayerTypeLength) {
       model.problems->Fail(
@@ -202,6 +221,9 @@ RopeDicts FindRopeDicts(const Model& model) {
       if (!dicts.Nested(key)) dicts.nested.emplace_back(key, dict->Object(key));
     } else if (dict->IsNull(key) && !dicts.Nested(key)) {
       dicts.nested.emplace_back(key, std::nullopt);
+    } else if (!dict->IsNull(key) && ++strays <= kMostUnreadKeys) {
+      model.problems->Warn(
+          path, absl::StrCat("\"", absl::CHexEscape(key), "\" is not read: the dict has an entry per layer type"));
     }
   }
   return dicts;

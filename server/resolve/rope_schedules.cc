@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/rope_keys.h"
 
 namespace phasor::server {
 namespace {
@@ -199,15 +200,7 @@ void ReadProportional(const Source& source) {
   source.draft.spec.schedule = schedule;
 }
 
-void ReadDefault(const Source& source) {
-  for (const std::string_view key :
-       {"factor", "low_freq_factor", "short_factor", "alpha", "beta_fast", "attention_factor"}) {
-    if (!source.dict.Has(key)) continue;
-    // A factor of 1 changes nothing in any scheme.
-    if (key == "factor" && source.dict.IsNumber(key) && source.dict.Number(key) == 1.0) continue;
-    source.Warn(key, "not read: the rope type is default");
-  }
-}
+void ReadDefault(const Source&) {}
 
 struct RopeType {
   std::string_view name;
@@ -272,6 +265,7 @@ void ReadSchedule(const Model& model, const RopeRequest& request, std::string_vi
         draft.key_of.emplace(leaf, request.dict->PathOf(leaf));
       }
       type.read(source);
+      for (Note& note : UnreadRopeKeys(*request.dict, rope_type)) draft.layer.warnings.push_back(std::move(note));
     } else {
       draft.layer.unserved = type.unserved;
     }

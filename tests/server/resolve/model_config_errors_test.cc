@@ -59,6 +59,20 @@ TEST(Errors, CanonicalisationSpeaksInConfigurationKeys) {
   EXPECT_EQ(ErrorField(R"({"model_type":"mpt","attn_config":{"alibi_bias_max":-8}})"), "attn_config.alibi_bias_max");
 }
 
+TEST(Errors, AWidthThatIsOddBlamesWhatMadeIt) {
+  for (const char* config : {R"("head_dim":5)", R"("head_dim":5,"rope_theta":1e4)"}) {
+    EXPECT_EQ(ErrorField(Llama(config)), "head_dim");
+    EXPECT_THAT(Message(Llama(config)), HasSubstr("given 5"));
+  }
+  EXPECT_EQ(ErrorField(Llama(R"("head_dim":5,"partial_rotary_factor":0.8)")), "OK");
+  for (const char* factor : {"1e-9", "0.01", "0.3"}) {
+    const std::string config = Llama(absl::StrCat(R"("head_dim":10,"partial_rotary_factor":)", factor));
+    EXPECT_EQ(ErrorField(config), "partial_rotary_factor") << factor;
+    EXPECT_THAT(Message(config), HasSubstr(absl::StrCat("given ", factor[0] == '1' ? "1e-09" : factor)));
+    EXPECT_THAT(Message(config), HasSubstr("head_dim 10"));
+  }
+}
+
 TEST(Errors, NeededKeys) {
   EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear"})")), "rope_scaling.factor");
   EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear","factor":null})")), "rope_scaling.factor");

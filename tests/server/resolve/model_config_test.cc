@@ -60,6 +60,38 @@ TEST(RopeDict, FactorWithoutATypeIsNotApplied) {
   EXPECT_TRUE(HasNote(layer.warnings, "rope_scaling.factor", "not read"));
 }
 
+TEST(RopeDict, KeysThatNobodyReadsAreNamed) {
+  const LayerEncoding misspelt = LayerOf(
+      Read(Llama(R"("rope_theta":1e4,"rope_scaling":{"type":"linear","factor":2,"facter":3,"beta_fast":32,"alpha":null})")));
+  EXPECT_TRUE(HasNote(misspelt.warnings, "rope_scaling.facter", "no such key is known"));
+  EXPECT_TRUE(HasNote(misspelt.warnings, "rope_scaling.facter", "factor, rope_type, type"));
+  EXPECT_TRUE(HasNote(misspelt.warnings, "rope_scaling.beta_fast", "the rope type is linear"));
+  EXPECT_EQ(misspelt.warnings.size(), 2u);
+  // Every key of a type is known with it.
+  const LayerEncoding all = LayerOf(Read(Llama(
+      R"("rope_theta":1e4,"rope_scaling":{"rope_type":"llama3","type":"llama3","factor":8,"low_freq_factor":1,
+          "high_freq_factor":4,"original_max_position_embeddings":4096})")));
+  EXPECT_TRUE(all.warnings.empty());
+  // Nested dicts, and what stands beside them.
+  const ModelEncoding nested = Read(
+      R"({"model_type":"gemma3_text","layer_types":["full_attention","sliding_attention"],"num_hidden_layers":2,
+          "rope_parameters":{"full_attention":{"rope_type":"linear","factor":8,"rope_theta":1e6,"fast":1},
+                             "sliding_attention":{"rope_type":"default","rope_theta":1e4},"factor":4}})");
+  EXPECT_TRUE(HasNote(LayerOf(nested, "full_attention").warnings, "rope_parameters.full_attention.fast", "no such key"));
+  EXPECT_FALSE(HasNote(LayerOf(nested, "sliding_attention").warnings, "rope_parameters.sliding_attention.fast"));
+  EXPECT_TRUE(HasNote(nested.warnings, "rope_parameters", "\"factor\" is not read"));
+}
+
+TEST(RopeDict, UnreadKeysAreBounded) {
+  std::string keys, long_key(5000, 'k');
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&keys, ",\"x", i, "\":1");
+  const LayerEncoding layer = LayerOf(Read(
+      Llama(absl::StrCat(R"("rope_theta":1e4,"rope_scaling":{"type":"linear","factor":2,")", long_key, "\":1", keys, "}"))));
+  EXPECT_EQ(layer.warnings.size(), 17u);
+  for (const Note& note : layer.warnings) EXPECT_LT(note.field.size(), 100u);
+  EXPECT_NE(layer.warnings.back().message.find("984 keys more"), std::string::npos) << layer.warnings.back().message;
+}
+
 TEST(Yarn, ExplicitFactorCountsAndTheRatioIsNamed) {
   const LayerEncoding layer = LayerOf(
       Read(Llama(R"("rope_theta":1e6,"rope_scaling":{"type":"yarn","factor":4,"original_max_position_embeddings":8192})")));
