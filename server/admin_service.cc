@@ -87,6 +87,16 @@ absl::StatusOr<v1::ListTablesResponse> ListTables(const ServiceContext& context,
   return response;
 }
 
+// The names that can be evicted, the most recently used first, as many as fit in an error; empty: the cache is.
+std::string CachedNames(const Engine& engine) {
+  constexpr size_t kMost = 8;
+  const std::vector<CachedPlan> plans = engine.ListTables();
+  std::string names;
+  for (size_t i = 0; i < std::min(plans.size(), kMost); ++i) Append(&names, i == 0 ? "" : ", ", plans[i].name);
+  if (plans.size() > kMost) Append(&names, " and ", plans.size() - kMost, " more (ListTables lists them)");
+  return names;
+}
+
 absl::StatusOr<v1::EvictTablesResponse> EvictTables(const ServiceContext& context, const v1::EvictTablesRequest& request,
                                                     const Reply& reply) {
   if (!reply.on_admin_listener()) {
@@ -99,7 +109,7 @@ absl::StatusOr<v1::EvictTablesResponse> EvictTables(const ServiceContext& contex
   for (int i = 0; i < request.names_size() && !request.all(); ++i) {
     if (!context.engine->HasTable(request.names(i))) {
       return ResourceNotFound(Cat("names[", i, "]"), "phasor.v1.CachedTable", request.names(i),
-                              "names that ListTables gives");
+                              CachedNames(*context.engine));
     }
   }
   const std::vector<std::string> names(request.names().begin(), request.names().end());

@@ -27,6 +27,7 @@ struct Draft {
   int64_t stride = 1;
   std::vector<int64_t> ids;
   bool is_range = false;
+  int64_t moved_by = 0;  // the offset that `start` has in it already
   int64_t rows = 1;
   int64_t columns = 0;
   std::string field;              // path of the numbers, for errors
@@ -270,6 +271,7 @@ class PositionsParser {
     const bool equal = std::all_of(offsets.begin(), offsets.end(), [&](int64_t o) { return o == offsets[0]; });
     if (equal) {
       draft->start += draft->is_range ? offsets[0] : 0;
+      draft->moved_by = offsets[0];
       for (int64_t& id : draft->ids) id += offsets[0];
       return absl::OkStatus();
     }
@@ -324,17 +326,17 @@ class PositionsParser {
   absl::Status CheckBounds(const Draft& draft, ParsedPositions* parsed) const {
     int64_t smallest = 0;
     int64_t largest = -1;
-    if (draft.is_range) {
-      if (auto status = CheckPosition(absl::StrCat(draft.field, ".start"), draft.start); !status.ok()) return status;
+    // A position that an offset moved out of bounds is neither the start that was given nor anything else that was.
+    const std::string moved = draft.moved_by == 0 ? "" : absl::StrCat(" with the offset ", draft.moved_by);
+    if (draft.is_range && !InBounds(draft.start)) {
+      return moved.empty() ? CheckPosition(absl::StrCat(draft.field, ".start"), draft.start)
+                           : InvalidField(draft.field, absl::StrCat("first position ", draft.start, moved), Bounds());
     }
     if (draft.is_range && draft.columns > 0) {
       const auto steps = CheckedMul(draft.columns - 1, draft.stride);
       const auto last = steps ? CheckedAdd(draft.start, *steps) : std::nullopt;
-      if (!last || !InBounds(*last)) {
-        return InvalidField(draft.field,
-                            absl::StrCat(draft.columns, " positions from ", draft.start, " in steps of ", draft.stride),
-                            absl::StrCat("a last position within ", Bounds()));
-      }
+      if (!last) return InvalidField(draft.field, "a last position that does not fit in 63 bits", Bounds());
+      if (!InBounds(*last)) return InvalidField(draft.field, absl::StrCat("last position ", *last, moved), Bounds());
       smallest = std::min(draft.start, *last);
       largest = std::max(draft.start, *last);
     }

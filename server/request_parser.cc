@@ -153,9 +153,7 @@ absl::StatusOr<int64_t> CountElements(std::string_view field, std::initializer_l
 
 absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, v1::Precision precision,
                                         std::optional<int64_t> sequence_length, std::optional<int64_t> max_position) {
-  const absl::StatusOr<EncodingSpec> spec = SpecFromProto(message);
-  if (!spec.ok()) return spec.status();
-  absl::StatusOr<CanonicalSpec> canonical = Canonicalize(*spec);
+  absl::StatusOr<CanonicalSpec> canonical = CanonicalFromProto(message);
   if (!canonical.ok()) return canonical.status();
   TableSource source;
   source.spec = *std::move(canonical);

@@ -14,7 +14,6 @@
 namespace phasor::server {
 namespace {
 
-constexpr int64_t kMaxRow = (int64_t{1} << 31) - 1;
 constexpr size_t kFingerprintBytes = 32;
 
 absl::StatusOr<DType> ParseDType(v1::Dtype dtype) {
@@ -63,14 +62,15 @@ absl::StatusOr<TableForm> ParseForm(v1::TableForm form, const EncodingSpec& spec
 }
 
 // Positions of sinusoids are rows of the library's table after position_offset is added: those must be in range too.
-absl::Status CheckRows(const EncodingSpec& spec, const ParsedPositions& positions) {
+absl::Status CheckRows(const EncodingSpec& spec, const ParsedPositions& positions, const Limits& limits) {
   const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec);
   if (sinusoidal == nullptr || positions.set.count == 0) return absl::OkStatus();
   const int64_t offset = sinusoidal->position_offset.value_or(0);
   for (int64_t position : {positions.smallest, positions.set.largest}) {
-    if (position + offset < -kMaxRow || position + offset > kMaxRow) {
-      return InvalidField("table.positions", absl::StrCat("position ", position, " with position_offset ", offset),
-                          absl::StrCat("a sum within ", -kMaxRow, " … ", kMaxRow));
+    if (position + offset < -limits.max_position || position + offset > limits.max_position) {
+      return InvalidField(
+          "table.positions", absl::StrCat("position ", position, " with position_offset ", offset),
+          absl::StrCat("a sum within ", -limits.max_position, " … ", limits.max_position, " (the server's max_position)"));
     }
   }
   return absl::OkStatus();
@@ -89,7 +89,7 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
   table.form = *form;
   absl::StatusOr<ParsedPositions> positions = ParsePositions(window.positions(), "table.positions", std::nullopt, context);
   if (!positions.ok()) return positions.status();
-  if (auto status = CheckRows(spec, *positions); !status.ok()) return status;
+  if (auto status = CheckRows(spec, *positions, context.limits); !status.ok()) return status;
   if (auto status =
           CheckLimit("table.positions", positions->set.count, "max_positions", context.limits.max_positions, "positions");
       !status.ok()) {
@@ -105,7 +105,7 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
 }
 
 absl::Status CheckAxis(std::string_view field, int64_t extent, const Limits& limits) {
-  if (extent < 1) return InvalidField(field, absl::StrCat(extent), "1 or more");
+  if (extent < 1) return InvalidField(field, extent == 0 ? "nothing" : absl::StrCat(extent), "1 or more");
   return CheckLimit(field, extent, "max_positions", limits.max_positions, "positions");
 }
 

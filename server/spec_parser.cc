@@ -204,6 +204,18 @@ struct SpecWriter {
   }
 };
 
+// Whether the field at `path` ("rope.linear.factor") is a single one without presence that has its default value.
+bool IsUnset(const google::protobuf::Message& message, std::string_view path) {
+  const size_t dot = path.find('.');
+  const auto* field = message.GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
+  if (field == nullptr || field->is_repeated()) return false;
+  const bool is_message = field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE;
+  if (dot == std::string_view::npos) {
+    return !is_message && !field->has_presence() && !message.GetReflection()->HasField(message, field);
+  }
+  return is_message && IsUnset(message.GetReflection()->GetMessage(message, field), path.substr(dot + 1));
+}
+
 }  // namespace
 
 absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message) {
@@ -218,6 +230,17 @@ absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message) {
       break;
   }
   return MakeSpecError("", "nothing", "one of rope, sinusoidal, alibi");
+}
+
+absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message) {
+  const absl::StatusOr<EncodingSpec> spec = SpecFromProto(message);
+  if (!spec.ok()) return spec.status();
+  absl::StatusOr<CanonicalSpec> canonical = Canonicalize(*spec);
+  if (canonical.ok()) return canonical;
+  // A number without presence that was left out reads as 0, and was not given.
+  const auto error = SpecErrorOf(canonical.status());
+  if (!error || error->given != "0" || !IsUnset(message, error->field)) return canonical.status();
+  return MakeSpecError(error->field, "nothing", error->allowed);
 }
 
 void SpecToProto(const EncodingSpec& spec, v1::EncodingSpec* message) {

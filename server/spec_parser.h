@@ -18,6 +18,10 @@ inline constexpr int64_t kMaxSequenceLength = int64_t{1} << 31;
 // spec: no scheme set ("", given nothing), or an enum number that the contract does not have.
 absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message);
 
+// SpecFromProto, then Canonicalize. Of a required number that is not set, which reads as 0, the error says that nothing was
+// given.
+absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message);
+
 // Replaces `message`. Every field that is set in `spec` is written, so that a canonical spec shows all its defaults.
 // SpecFromProto of the result gives `spec` again.
 void SpecToProto(const EncodingSpec& spec, v1::EncodingSpec* message);

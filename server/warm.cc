@@ -99,12 +99,10 @@ absl::StatusOr<std::vector<WarmTable>> FromSpec(std::string_view json, const War
     return Bad(Cat("this is no EncodingSpec as JSON (", std::string(parsed.message()), ")"),
                "{\"rope\":{\"head_dim\":128,\"base\":500000}} and the like");
   }
-  auto spec = SpecFromProto(message);
-  if (!spec.ok()) return Bad(ToStd(spec.status().message()), "a spec that Precompute takes");
-  auto canonical = Canonicalize(*spec);
+  auto canonical = CanonicalFromProto(message);
   if (!canonical.ok()) return Bad(ToStd(canonical.status().message()), "a spec that Precompute takes");
   if (std::holds_alternative<AlibiSpec>(canonical->spec)) return std::vector<WarmTable>();
-  auto table = MakeTable(*std::move(canonical), options, 0, max_positions, std::string(SchemeOf(*spec).name));
+  auto table = MakeTable(*std::move(canonical), options, 0, max_positions, std::string(SchemeOf(canonical->spec).name));
   if (!table.ok()) return table.status();
   return std::vector<WarmTable>{*std::move(table)};
 }

@@ -265,6 +265,9 @@ TEST(ServicesTest, TablesAreListedInPagesAndEvictedOnTheAdminListenerOnly) {
   status = admin->EvictTables(&again_context, evict, &evicted);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(DetailOf<google::rpc::ResourceInfo>(status).resource_name(), names[0]);
+  // The names that there are.
+  EXPECT_NE(status.error_message().find("there are: "), std::string::npos) << status.error_message();
+  EXPECT_NE(status.error_message().find(names[1]), std::string::npos) << status.error_message();
   grpc::ClientContext nothing_context;
   EXPECT_EQ(admin->EvictTables(&nothing_context, v1::EvictTablesRequest(), &evicted).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);

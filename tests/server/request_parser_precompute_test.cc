@@ -153,6 +153,15 @@ TEST(ParsePrecomputeTest, ItemErrors) {
             {kBad, "items[0].spec.rope.pairing", "5", "PAIRING_INTERLEAVED (2)"}},
            {"spec { rope { head_dim: 8 dynamic_ntk { factor: 2 max_position: 9 } } }",
             {kBad, "items[0].sequence_length", "nothing", "depend on it"}},
+           {"spec { rope { } }", {kBad, "items[0].spec.rope.head_dim", "nothing", "2 … 65536"}},
+           {"spec { rope { head_dim: 8 base: 0 } }", {kBad, "items[0].spec.rope.base", "0", "> 0"}},
+           {"spec { rope { head_dim: 8 linear { } } }", {kBad, "items[0].spec.rope.linear.factor", "nothing", "> 0"}},
+           {"spec { rope { head_dim: 8 linear { factor: -1 } } }", {kBad, "items[0].spec.rope.linear.factor", "-1", "> 0"}},
+           {"spec { rope { head_dim: 8 yarn { factor: 2 } } }",
+            {kBad, "items[0].spec.rope.yarn.original_max_position", "nothing", "1 … 2147483648"}},
+           {"spec { rope { head_dim: 8 yarn { factor: 2 original_max_position: 9 beta_fast: 0 } } }",
+            {kBad, "items[0].spec.rope.yarn.beta_fast", "0", "…"}},
+           {"spec { alibi { } }", {kBad, "items[0].spec.alibi.num_heads", "nothing", "1 … 65536"}},
            {table + " sequence_length: 0", {kBad, "items[0].sequence_length", "0", "1 … 2147483648"}},
            {table + " precision: 7", {kBad, "items[0].precision", "7", "PRECISION_EXACT (1), PRECISION_COMPAT_F32 (2)"}},
            {table + " dtype: DTYPE_I32",
@@ -176,9 +185,15 @@ TEST(ParsePrecomputeTest, ItemErrors) {
            {positions("range { count: 0 start: -9223372036854775808 } sequence_offsets: -5"),
             {kBad, "items[0].table.positions.range.start", "-9223372036854775808", "2147483647"}},
            {positions("range { count: 2 start: 2147483647 }"),
-            {kBad, "items[0].table.positions.range", "2 positions from 2147483647", "a last position within"}},
+            {kBad, "items[0].table.positions.range", "last position 2147483648", "-2147483647 … 2147483647"}},
            {positions("range { count: 3 stride: 9223372036854775807 }"),
-            {kBad, "items[0].table.positions.range", "3 positions from 0", "a last position"}},
+            {kBad, "items[0].table.positions.range", "a last position", "max_position"}},
+           {positions("range { start: 2147483640 count: 10 } sequence_offsets: -1"),
+            {kBad, "items[0].table.positions.range", "last position 2147483649", "max_position"}},
+           {positions("range { start: 2147483640 count: 2 } sequence_offsets: 7"),
+            {kBad, "items[0].table.positions.range", "last position 2147483648 with the offset 7", "max_position"}},
+           {positions("range { start: 2147483640 count: 2 } sequence_offsets: 10"),
+            {kBad, "items[0].table.positions.range", "first position 2147483650 with the offset 10", "max_position"}},
            {positions("range { count: 16777217 }"), {kBad, "items[0].table.positions.range", "16777217", "16777216"}},
            {positions("list { ids: [0, 1, -2147483648, 2147483648] }"),
             {kBad, "items[0].table.positions.list.ids[2]", "-2147483648", "max_position"}},
@@ -211,8 +226,8 @@ TEST(ParsePrecomputeTest, ItemErrors) {
             {kBad, "items[0].table.positions.packed.cu_seqlens", "9223372036854775807", "max_positions"}},
            {"spec { sinusoidal { dim: 8 position_offset: 2 } } table { positions { range { start: 2147483646 count: 1 } } }",
             {kBad, "items[0].table.positions", "position_offset 2", "2147483647"}},
-           {bias("queries: 0 keys: 4"), {kBad, "items[0].bias.queries", "0", "1 or more"}},
-           {bias("queries: 4"), {kBad, "items[0].bias.keys", "0", "1 or more"}},
+           {bias("queries: 0 keys: 4"), {kBad, "items[0].bias.queries", "nothing", "1 or more"}},
+           {bias("queries: 4"), {kBad, "items[0].bias.keys", "nothing", "1 or more"}},
            {bias("queries: 99999999999 keys: 1"), {kBad, "items[0].bias.queries", "99999999999", "max_positions"}},
            {bias("queries: 4 keys: 4 query_offset: 2147483645"),
             {kBad, "items[0].bias.query_offset", "2147483645", "2147483644"}},
@@ -232,6 +247,23 @@ TEST(ParsePrecomputeTest, ItemErrors) {
        }) {
     ExpectError(ItemStatus(Precompute("items { " + c.item + " }")), c.expected, c.item);
   }
+}
+
+// Rows of sinusoids are positions after the offset.
+TEST(ParsePrecomputeTest, TheServersMaximumHoldsForRowsToo) {
+  Limits limits;
+  limits.max_position = 1000;
+  const auto parse = [&](int64_t start, int64_t offset) {
+    return ItemStatus(Precompute(absl::StrCat("items { spec { sinusoidal { dim: 8 position_offset: ", offset,
+                                              " } } table { positions { range { start: ", start, " count: 2 } } } }"),
+                                 limits));
+  };
+  EXPECT_TRUE(parse(900, 99).ok());
+  EXPECT_TRUE(parse(-900, -100).ok());
+  const Expected expected{kBad, "items[0].table.positions", "with position_offset",
+                          "-1000 … 1000 (the server's max_position)"};
+  ExpectError(parse(900, 100), expected, "901 + 100");
+  ExpectError(parse(-900, -101), expected, "-900 - 101");
 }
 
 }  // namespace

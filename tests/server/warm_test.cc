@@ -82,6 +82,7 @@ TEST(WarmTest, MistakesAreNamed) {
       {"positions=4,{\"rope\":{\"heads\":1}}", "EncodingSpec"},
       {"positions=4,{\"rope\":{\"head_dim\":3}}", "--warm"},
       {"{\"rope\":{\"head_dim\":64}}", "positions=N"},
+      {"positions=4,{\"rope\":{}}", "rope.head_dim: given nothing"},
       {"/no/such/file.json", "/no/such/file.json"},
   };
   for (const auto& [value, text] : cases) {
