@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -42,12 +43,17 @@ absl::StatusOr<Resolved> ResolveRope(const RopeSpec& rope, const std::vector<Wid
 absl::StatusOr<Resolved> ResolveAngles(const std::vector<Wide>& inv_freq, const Wide& attention_factor, Precision precision,
                                        std::string_view blame);
 
+// Ranges of numbers that frequencies depend on, for cards.
+inline constexpr std::string_view kBaseRange = "finite, > 0, every frequency within 2^-96 … 2^63 turns per position";
+inline constexpr std::string_view kFactorRange =
+    "finite, > 0 (≥ 1 is usual), every frequency within 2^-96 … 2^63 turns per position";
+
 // Cards: the parameters that every RoPE schedule has, followed by its own.
 inline constexpr std::array<ParameterCard, 5> kRopeParameters{{
     {"head_dim", "channels of one attention head", "required", "2 … 65536"},
     {"rotary_dim", "channels that rotate, from the first; the exponents run over this width", "head_dim",
      "even, 2 … head_dim"},
-    {"base", "base of the geometric frequencies (rope_theta in configurations)", "10000", "finite, > 0"},
+    {"base", "base of the geometric frequencies (rope_theta in configurations)", "10000", kBaseRange},
     {"pairing", "which channels form a pair: half_split (i, i + rotary_dim/2) or interleaved (2i, 2i + 1)", "half_split",
      "half_split, interleaved"},
     {"attention_factor", "factor on cos and sin; replaces the schedule's own", "the schedule's own (1 for most)",

@@ -7,7 +7,7 @@ namespace phasor {
 namespace {
 
 constexpr auto kParameters = WithRopeParameters(std::array{
-    ParameterCard{"factor", "how fast the base grows beyond max_position", "required", "finite, > 0 (≥ 1 is usual)"},
+    ParameterCard{"factor", "how fast the base grows beyond max_position", "required", kFactorRange},
     ParameterCard{"max_position", "length up to which nothing changes", "required", "1 … 2^31"},
 });
 

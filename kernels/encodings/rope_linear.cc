@@ -6,7 +6,7 @@ namespace {
 
 constexpr auto kParameters = WithRopeParameters(std::array{
     ParameterCard{"factor", "how many times longer the context becomes; every frequency is divided by it", "required",
-                  "finite, > 0 (≥ 1 is usual)"},
+                  kFactorRange},
 });
 
 constexpr Card kCard{

@@ -7,7 +7,7 @@ namespace phasor {
 namespace {
 
 constexpr auto kParameters = WithRopeParameters(std::array{
-    ParameterCard{"factor", "how many times longer the context becomes", "required", "finite, > 0 (≥ 1 is usual)"},
+    ParameterCard{"factor", "how many times longer the context becomes", "required", kFactorRange},
     ParameterCard{"low_freq_factor", "waves longer than original_max_position / low_freq_factor are divided by factor",
                   "required", "finite, > 0"},
     ParameterCard{"high_freq_factor", "waves shorter than original_max_position / high_freq_factor are kept", "required",

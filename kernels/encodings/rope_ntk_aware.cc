@@ -5,7 +5,7 @@ namespace phasor {
 namespace {
 
 constexpr auto kParameters = WithRopeParameters(std::array{
-    ParameterCard{"factor", "how many times slower the last pair turns", "required", "finite, > 0 (≥ 1 is usual)"},
+    ParameterCard{"factor", "how many times slower the last pair turns", "required", kFactorRange},
 });
 
 constexpr Card kCard{

@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kParameters = WithRopeParameters(std::array{
     ParameterCard{"partial_rotary_factor", "part of the pairs that turn", "required", "> 0, ≤ 1"},
-    ParameterCard{"factor", "every frequency is divided by it", "1", "finite, > 0 (≥ 1 is usual)"},
+    ParameterCard{"factor", "every frequency is divided by it", "1", kFactorRange},
 });
 
 constexpr Card kCard{

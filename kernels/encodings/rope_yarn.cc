@@ -9,7 +9,7 @@ namespace phasor {
 namespace {
 
 constexpr auto kParameters = WithRopeParameters(std::array{
-    ParameterCard{"factor", "how many times longer the context becomes", "required", "finite, > 0 (≥ 1 is usual)"},
+    ParameterCard{"factor", "how many times longer the context becomes", "required", kFactorRange},
     ParameterCard{"original_max_position", "positions the model was trained on before scaling", "required", "1 … 2^31"},
     ParameterCard{"beta_fast", "pairs that turn more often than this within original_max_position keep their frequency",
                   "32", "1e-9 … 1e9"},

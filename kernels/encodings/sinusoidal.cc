@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array kParameters{
     ParameterCard{"dim", "width of the table (the model's)", "required", "1 … 2^20; endpoint-inclusive: 4 … 2^20"},
-    ParameterCard{"base", "base of the geometric frequencies", "10000", "finite, > 0"},
+    ParameterCard{"base", "base of the geometric frequencies", "10000", kBaseRange},
     ParameterCard{"layout", "interleaved (sin, cos, sin, cos, …) or concatenated (all sines, then all cosines)",
                   "interleaved", "interleaved, concatenated"},
     ParameterCard{"spacing", "paper: exponents −2i/dim; endpoint_inclusive: −i/(dim/2 − 1), so that the last is 1/base",
