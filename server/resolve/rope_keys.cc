@@ -15,8 +15,9 @@ namespace {
 using Keys = std::array<std::string_view, 9>;  // the rest are empty
 
 // What every type reads.
-constexpr Keys kCommon{"rope_type",     "type",          "rope_theta", "partial_rotary_factor", "llama_4_scaling_beta",
-                       "mrope_section", "xdrope_section"};
+constexpr Keys kCommon{
+    "rope_type",         "type",          "rope_theta", "partial_rotary_factor", "llama_4_scaling_beta", "mrope_section",
+    "mrope_interleaved", "xdrope_section"};
 constexpr Keys kYarn{"factor",        "original_max_position_embeddings",
                      "beta_fast",     "beta_slow",
                      "truncate",      "attention_factor",
