@@ -18,7 +18,7 @@ LABEL org.opencontainers.image.title="Phasor" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"
+      org.opencontainers.image.base.name="debian:bookworm-slim"
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends \
       libgrpc++1.51 libhwy1 libprometheus-cpp-pull1.0 libspdlog1.10 > /dev/null \
@@ -32,5 +32,5 @@ EXPOSE 50051 9464
 USER 65532:65532
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
-  CMD ["/usr/local/bin/phasor", "--server=127.0.0.1:50051", "info"]
+  CMD ["/usr/local/bin/phasor", "--server=127.0.0.1:50051", "health"]
 ENTRYPOINT ["/usr/local/bin/phasord"]

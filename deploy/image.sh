@@ -95,14 +95,10 @@ SLIM
   find "$root/usr/share/doc" -type f ! -name copyright -delete
   find "$root/usr/share/doc" -depth -type d -empty -delete
   rm -rf "$root"/usr/share/{man,info,locale}/* "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/*
-  # The machine's own archive and its settings, so that a mirror used here is used in the build.
+  # The machine's own archive and its settings, so that a mirror used here is used in the build; elsewhere what debootstrap wrote.
   if [[ -f /etc/apt/sources.list.d/debian.sources ]]; then
     cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"
     : > "$root/etc/apt/sources.list"
-  else
-    echo "deb http://deb.debian.org/debian $suite main
-deb http://deb.debian.org/debian $suite-updates main
-deb http://deb.debian.org/debian-security $suite-security main" > "$root/etc/apt/sources.list"
   fi
   container=$(buildah from scratch)
   working+=("$container")
