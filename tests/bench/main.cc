@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 
+#include "tests/bench/case_costs.h"
 #include "tests/bench/gates.h"
 
 int main(int argc, char** argv) {
@@ -17,7 +18,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.001, 10.0))
       ->default_str("0.03");
   app.add_option("--json", json, "Also write a list of {gate, ratio, limit, holds}");
+  bool cases = false;
+  app.add_flag("--cases", cases, "Measure every conformance case instead of the gates");
   CLI11_PARSE(app, argc, argv);
+  if (cases) return phasor::bench::PrintCaseCosts() ? 0 : 1;
   phasor::bench::GateList gates;
   phasor::bench::AddKernelGates(gates);
   phasor::bench::AddExactnessGates(gates);
