@@ -116,6 +116,14 @@ void AddTables(GateList& gates) {
   Kernel("table_64MiB_one_thread", "auto",
          [] { return Shared().backend->Run(TableTask(Shared().exact, 64 * kMiB), {0, 131072}, nullptr); });
   gates.Add({"G11", "exact f32 table 64 MiB, two threads", "table_64MiB_two_threads", "table_64MiB_one_thread", 1.6, true});
+  // What two threads can bring at all: memory may be busy with one.
+  Floor("streaming_64MiB_two_threads", [] {
+    std::thread other([] { StreamingStores(Shared().a + 32 * kMiB, 32 * kMiB); });
+    StreamingStores(Shared().a, 32 * kMiB);
+    other.join();
+  });
+  gates.Add(
+      {"G11", "(for comparison: streaming stores, two threads)", "streaming_64MiB_two_threads", "streaming_64MiB", 0, true});
   Floor("libm_table_1MiB", [] {
     float* out = reinterpret_cast<float*>(Shared().a);
     LibmTable(Shared().compat.inv_freq_f32.data(), 2048, kPairs, out, out + 2048 * kPairs);
