@@ -55,6 +55,10 @@ std::vector<Window> Windows() {
       // z + e is exactly half way between two floats for a sine of this window, and the sine is beyond it (found by
       // count_misrounded, at one value in 10^9, in a kernel that stored the rounded end).
       {llama3, -1622271488, 128},
+      // Each holds a value that the recurrence alone rounds wrongly (two of 150 million, found by count_misrounded in a
+      // kernel without its rounding test), so that a test that is too narrow shows here.
+      {{5e8, 64, 1, 0.7071067811865476}, 2147283066, 4096},
+      {{5e8, 64, 1, 0.7071067811865476}, -1905636544, 16384},
       // inv_freq above 2π: its whole turns drop out.
       {{10000, 16, 0.01}, -200, 1000},
   };
@@ -100,6 +104,25 @@ TEST(AngleExactTest, NoEntryIsWrong) {
     }
   }
   EXPECT_GT(checked, 10'000'000);
+}
+
+// Positions that do not follow one another go through the polynomial. In these windows it alone rounds 9 values wrongly
+// (found by the same count in a kernel without its rounding test).
+TEST(AngleExactTest, NoEntryOfScatteredPositionsIsWrong) {
+  const auto backend = MakeCpuBackend();
+  constexpr int64_t kRows = 16384;
+  const Window windows[] = {
+      {{1e6, 128}, 63883, kRows}, {{1e6, 128}, 2015401735, kRows}, {{5e8, 64, 1, 0.7071067811865476}, 21185721, kRows}};
+  for (const Window& window : windows) {
+    const AnglePlan plan = MakePlan(window.config);
+    const Table table = Build(*backend, plan, PositionSource{window.first + kRows - 1, -1, {}}, kRows, DType::kF32);
+    AngleOracle oracle(window.config, window.first);
+    int64_t wrong = 0;
+    for (int64_t row = 0; row < kRows; ++row, oracle.Step()) {
+      wrong += CountWrong(table, window.config, DType::kF32, oracle, kRows - 1 - row);
+    }
+    EXPECT_EQ(wrong, 0) << "positions from " << window.first << ", " << window.config.ToString();
+  }
 }
 
 TEST(AngleExactTest, InverseDividesOnce) {
