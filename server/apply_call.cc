@@ -10,6 +10,7 @@
 #include "server/describe.h"
 #include "server/tensor_rotation.h"
 #include "server/tile_set.h"
+#include "server/work_job.h"
 
 namespace phasor::server {
 namespace {
@@ -175,11 +176,19 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   StageTimes times_;     // likewise
 };
 
+int64_t ScratchBytes(const ValidatedApply& request) {
+  int64_t bytes = 0;
+  for (const auto& item : request.items()) {
+    if (item.ok() && item->work != nullptr) bytes += item->work->scratch_bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 ApplyCall::ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done)
-    : Call(core, std::move(context), request.items().size(), request.charged_bytes(), request.validate_only(),
-           std::move(done)),
+    : Call(core, std::move(context), request.items().size(), request.charged_bytes() + ScratchBytes(request),
+           request.validate_only(), std::move(done)),
       request_(std::move(request)) {}
 
 bool ApplyCall::TryNow(size_t i) {
@@ -187,7 +196,7 @@ bool ApplyCall::TryNow(size_t i) {
     result(i).status = request_.items()[i].status();
     return true;
   }
-  if (!validate_only()) return false;
+  if (!validate_only() || item(i).work != nullptr) return false;
   const TableSource& source = item(i).source;
   const auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
   if (plan == nullptr) return false;
@@ -195,10 +204,30 @@ bool ApplyCall::TryNow(size_t i) {
   return true;
 }
 
+void ApplyCall::PrepareWork(size_t i, const std::shared_ptr<const Work>& work, const Stopwatch& watch) {
+  auto plans = ResolveSources(core(), *work);
+  ApplyResult& r = result(i);
+  r.stages.build_ns += watch.ns();
+  if (!plans.ok()) return EndItem(i, plans.status());
+  r.fingerprint = WorkFingerprint(*work, *plans);
+  r.payload_bytes = item(i).payload_bytes;
+  r.warnings = work->warnings;
+  r.rope_delta = work->rope_delta;
+  if (!plans->empty()) r.softmax_scale_multiplier = plans->front()->resolved.softmax_scale_multiplier;
+  if (validate_only()) {
+    for (auto& [slot, array] : DescribeArrays(*work)) SetArray(slot, std::move(array), &r);
+    return EndItem();
+  }
+  r.cache = CacheOutcome::kBypass;
+  const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());
+  std::make_shared<WorkJob<ApplyResult>>(self, i, work, *std::move(plans))->Start();
+}
+
 void ApplyCall::Prepare(size_t i, int64_t queue_ns) {
   BeginItem();
   result(i).stages.queue_ns = queue_ns;
   const Stopwatch watch;
+  if (const auto& work = item(i).work; work != nullptr) return PrepareWork(i, work, watch);
   const TableSource& source = item(i).source;
   auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision);
   if (!plan.ok()) return EndItem(i, plan.status());

@@ -25,6 +25,8 @@ class ApplyCall final : public Call<ApplyResult> {
   void DropRequest() override { request_.items().clear(); }
 
  private:
+  void PrepareWork(size_t i, const std::shared_ptr<const Work>& work, const Stopwatch& watch);
+
   ValidatedApply request_;
 };
 

@@ -9,6 +9,7 @@
 #include "server/apply_call.h"
 #include "server/engine_core.h"
 #include "server/precompute_call.h"
+#include "server/scores_call.h"
 #include "server/tile_set.h"
 
 namespace phasor::server {
@@ -51,6 +52,10 @@ void Engine::Precompute(std::shared_ptr<CallContext> context, ValidatedPrecomput
 
 void Engine::Apply(std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done) {
   std::make_shared<ApplyCall>(&impl_->core, std::move(context), std::move(request), std::move(done))->Run();
+}
+
+void Engine::Scores(std::shared_ptr<CallContext> context, ValidatedScores request, Done<ScoresResult> done) {
+  std::make_shared<ScoresCall>(&impl_->core, std::move(context), std::move(request), std::move(done))->Run();
 }
 
 absl::StatusOr<std::shared_ptr<const Resolved>> Engine::ResolvePlan(const CanonicalSpec& spec,

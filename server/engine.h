@@ -46,6 +46,7 @@ struct PrecomputeResult {
   double attention_factor = 1;
   std::optional<double> softmax_scale_multiplier;
   std::vector<Note> warnings;  // fields relative to the item: "spec.rope.yarn.factor"
+  std::vector<int64_t> rope_delta;
   std::optional<Array> inv_freq, cos, sin, table, bias;
 };
 
@@ -57,7 +58,17 @@ struct ApplyResult {
   int64_t payload_bytes = 0;
   std::optional<double> softmax_scale_multiplier;
   std::vector<Note> warnings;
+  std::vector<int64_t> rope_delta;
   std::vector<Array> tensors;
+};
+
+struct ScoresResult {
+  absl::Status status;
+  StageTimes stages;
+  int64_t payload_bytes = 0;
+  double scale = 1;
+  std::vector<Note> warnings;
+  std::optional<Array> scores, values;
 };
 
 template <typename R>
@@ -114,6 +125,7 @@ class Engine {
   // (refusal.h).
   void Precompute(std::shared_ptr<CallContext> context, ValidatedPrecompute request, Done<PrecomputeResult> done);
   void Apply(std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done);
+  void Scores(std::shared_ptr<CallContext> context, ValidatedScores request, Done<ScoresResult> done);
 
   // Plan of a canonical spec through the plan cache. Up to 2 ms on a miss.
   absl::StatusOr<std::shared_ptr<const Resolved>> ResolvePlan(const CanonicalSpec& spec,

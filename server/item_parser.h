@@ -28,18 +28,20 @@ struct ParseContext {
 // Paths in errors are relative to the item.
 absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, ParseContext& context);
 absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& context);
+absl::StatusOr<ScoresItem> ParseItem(const v1::ScoresItem& message, ParseContext& context);
 
-// Spec, precision, sequence length and the model's own maximum.
-absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& spec, v1::Precision precision,
-                                        std::optional<int64_t> sequence_length, std::optional<int64_t> max_position);
+// Spec (below `path`), precision, sequence length and the model's own maximum.
+absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& spec, std::string_view path, v1::Precision precision,
+                                        std::optional<int64_t> sequence_length, std::optional<int64_t> max_position,
+                                        const ParseContext& context);
 
 // The same of an item, either kind.
 template <typename Item>
-absl::StatusOr<TableSource> ParseSourceOf(const Item& message) {
+absl::StatusOr<TableSource> ParseSourceOf(const Item& message, const ParseContext& context) {
   std::optional<int64_t> sequence_length, max_position;
   if (message.has_sequence_length()) sequence_length = message.sequence_length();
   if (message.has_max_position()) max_position = message.max_position();
-  return ParseSource(message.spec(), message.precision(), sequence_length, max_position);
+  return ParseSource(message.spec(), "spec", message.precision(), sequence_length, max_position, context);
 }
 
 // OK, or InvalidField listing the values that `number`, an open enum of the wire, may have.

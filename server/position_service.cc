@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Base = v1::PositionService;
-using RawService = Base::WithRawMethod_Precompute<Base::WithRawMethod_Apply<Base::Service>>;
+using RawService = Base::WithRawMethod_Precompute<Base::WithRawMethod_Apply<Base::WithRawMethod_Scores<Base::Service>>>;
 
 constexpr int kPostedPerQueue = 64;
 constexpr std::chrono::milliseconds kRetryAfter{50};
@@ -94,6 +94,15 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   apply.handle =
       Handler<ApplyResult>(context, static_cast<ParseApply>(&RequestParser::ParseApply), &Engine::Apply, &WriteApply);
   made.methods.push_back(std::move(apply));
+
+  Method scores;
+  scores.name = made.name + "/Scores";
+  scores.path = ResponsePath::kZeroCopy;
+  scores.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestScores(call, request, writer, queue, queue, tag);
+  };
+  scores.handle = Handler<ScoresResult>(context, &RequestParser::ParseScores, &Engine::Scores, &WriteScores);
+  made.methods.push_back(std::move(scores));
 
   made.service = std::move(service);
   return made;

@@ -64,6 +64,12 @@ class PositionsParser {
         return NotServed(At("multi_axis"), "a position with several axes");
       case v1::Positions::kContextParallel:
         return NotServed(At("context_parallel"), "a context-parallel split");
+      case v1::Positions::kMrope:
+        return NotServed(At("mrope"), "multimodal positions");
+      case v1::Positions::kGrid:
+        return NotServed(At("grid"), "grids");
+      case v1::Positions::kRemapped:
+        return NotServed(At("remapped"), "mapped positions");
       case v1::Positions::RULE_NOT_SET:
         break;
     }

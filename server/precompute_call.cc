@@ -23,6 +23,10 @@ int64_t ScratchBytes(const ValidatedPrecompute& request) {
   int64_t bytes = 0;
   for (const auto& item : request.items()) {
     if (!item.ok()) continue;
+    if (item->work != nullptr) {
+      bytes += item->work->scratch_bytes;
+      continue;
+    }
     const auto* bias = std::get_if<BiasRequest>(&item->window);
     if (bias == nullptr || bias->form != BiasForm::kFull) continue;
     bytes += bias->heads * ShapeOfBias(*bias).count * SizeOf(item->dtype);
@@ -51,10 +55,33 @@ bool PrecomputeCall::Describe(size_t i, const PlanEntry& plan) {
   return !r.status.ok() || validate_only() || r.not_modified;
 }
 
+bool PrecomputeCall::DescribeWork(size_t i, const PlanEntries& plans) {
+  const Work& work = *item(i).work;
+  PrecomputeResult& r = result(i);
+  r.fingerprint = WorkFingerprint(work, plans);
+  r.payload_bytes = item(i).payload_bytes;
+  r.warnings = work.warnings;
+  r.rope_delta = work.rope_delta;
+  if (!plans.empty()) {
+    r.attention_factor = plans.front()->resolved.attention_factor;
+    r.softmax_scale_multiplier = plans.front()->resolved.softmax_scale_multiplier;
+  }
+  for (auto& [slot, array] : DescribeArrays(work)) SetArray(slot, std::move(array), &r);
+  r.not_modified = item(i).if_fingerprint_not == r.fingerprint;
+  return validate_only() || r.not_modified;
+}
+
 bool PrecomputeCall::TryNow(size_t i) {
   if (!request_.items()[i].ok()) {
     result(i).status = request_.items()[i].status();
     return true;
+  }
+  if (item(i).work != nullptr) {
+    if (!validate_only() && item(i).if_fingerprint_not.empty()) return false;
+    const auto plans = FindSources(core(), *item(i).work);
+    if (plans && DescribeWork(i, *plans)) return true;
+    result(i) = PrecomputeResult();
+    return false;
   }
   const TableSource& source = item(i).source;
   auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
@@ -70,6 +97,15 @@ void PrecomputeCall::Prepare(size_t i, int64_t queue_ns) {
   BeginItem();
   result(i).stages.queue_ns = queue_ns;
   const Stopwatch watch;
+  if (item(i).work != nullptr) {
+    auto plans = ResolveSources(core(), *item(i).work);
+    result(i).stages.build_ns += watch.ns();
+    if (!plans.ok()) return EndItem(i, plans.status());
+    if (DescribeWork(i, *plans)) return EndItem();
+    result(i).cache = CacheOutcome::kBypass;
+    const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
+    return std::make_shared<WorkJob<PrecomputeResult>>(self, i, item(i).work, *std::move(plans))->Start();
+  }
   const TableSource& source = item(i).source;
   auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision);
   if (!plan.ok()) return EndItem(i, plan.status());

@@ -8,6 +8,7 @@
 #include "server/engine.h"
 #include "server/engine_core.h"
 #include "server/request.h"
+#include "server/work_job.h"
 
 namespace phasor::server {
 
@@ -26,6 +27,8 @@ class PrecomputeCall final : public Call<PrecomputeResult> {
  private:
   // Describes item i; true when that is all it needs.
   bool Describe(size_t i, const PlanEntry& plan);
+
+  bool DescribeWork(size_t i, const PlanEntries& plans);
 
   ValidatedPrecompute request_;
 };

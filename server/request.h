@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,6 +19,8 @@
 #include "kernels/core/dtype.h"
 #include "kernels/encodings/encoding.h"
 #include "server/bytes.h"
+#include "server/table_source.h"
+#include "server/work.h"
 
 namespace phasor::server {
 
@@ -30,14 +33,6 @@ struct PositionSet {
   int64_t largest = 0;       // the largest position, for the warning beyond the model's maximum; −1 when count is 0
 
   int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
-};
-
-// What both operations share: which numbers.
-struct TableSource {
-  CanonicalSpec spec;
-  std::optional<int64_t> sequence_length;  // set when the scheme needs it
-  Precision precision = Precision::kExact;
-  std::optional<int64_t> max_position;  // the model's own, as the caller says; for a warning only
 };
 
 struct TableRequest {
@@ -61,8 +56,9 @@ struct PrecomputeItem {
   TableSource source;
   DType dtype = DType::kF32;
   std::variant<TableRequest, BiasRequest> window;
-  std::string if_fingerprint_not;  // 32 bytes or empty
-  int64_t payload_bytes = 0;       // exact size of the answer's payload, inv_freq included
+  std::shared_ptr<const Work> work;  // when set, `window` does not count
+  std::string if_fingerprint_not;    // 32 bytes or empty
+  int64_t payload_bytes = 0;         // exact size of the answer's payload, inv_freq included
 };
 
 // A tensor to work on: [batch, sequence, heads, head_dim] through strides (elements), whatever the layout on the wire.
@@ -78,6 +74,7 @@ struct TensorInput {
 };
 
 struct ApplyItem {
+  std::shared_ptr<const Work> work;  // when set, only payload_bytes counts of the rest
   TableSource source;
   // One position per token, [batch · sequence] in (batch, sequence) order when `per_batch`, else [sequence] for every batch
   // row.
@@ -85,6 +82,12 @@ struct ApplyItem {
   bool per_batch = false;
   bool inverse = false;
   std::vector<TensorInput> tensors;
+  int64_t payload_bytes = 0;
+};
+
+struct ScoresItem {
+  std::shared_ptr<const Work> work;  // never null
+  double scale = 1;                  // factor on q·k, for the answer; the work has it too
   int64_t payload_bytes = 0;
 };
 
@@ -113,6 +116,7 @@ class Validated {
 
 using ValidatedPrecompute = Validated<PrecomputeItem>;
 using ValidatedApply = Validated<ApplyItem>;
+using ValidatedScores = Validated<ScoresItem>;
 
 }  // namespace phasor::server
 

@@ -12,6 +12,7 @@
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
 #include "server/spec_parser.h"
+#include "server/weight_parser.h"
 
 namespace phasor::server {
 namespace {
@@ -21,7 +22,8 @@ namespace {
 int64_t PairsOf(const EncodingSpec& spec) {
   if (const auto* rope = std::get_if<RopeSpec>(&spec)) return rope->rotary_dim.value_or(rope->head_dim) / 2;
   if (const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec)) return (sinusoidal->dim + 1) / 2;
-  return std::get<AlibiSpec>(spec).num_heads;
+  if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->num_heads;
+  return 0;
 }
 
 // Sub-messages that carry payloads or lead to one, per item at most: the item, its window or positions, and its tensors with
@@ -51,7 +53,20 @@ int64_t PositionBytes(const PrecomputeItem& item) {
   const auto* table = std::get_if<TableRequest>(&item.window);
   return table == nullptr ? 0 : static_cast<int64_t>(table->positions.ids.size() * sizeof(int64_t));
 }
+int64_t PositionBytes(const ScoresItem&) { return 0; }
 int64_t PositionBytes(const ApplyItem& item) { return static_cast<int64_t>(item.positions.ids.size() * sizeof(int64_t)); }
+
+// What the plans of an item cost.
+template <typename Item>
+int64_t PairsOf(const Item& item) {
+  int64_t pairs = 0;
+  if (item.work != nullptr) {
+    for (const TableSource& source : item.work->sources) pairs += PairsOf(source.spec.spec);
+  } else if constexpr (requires { item.source; }) {
+    pairs = PairsOf(item.source.spec.spec);
+  }
+  return pairs;
+}
 
 // Parses every item of `request` in place and returns what admission charges.
 template <typename Request, typename Item>
@@ -77,7 +92,7 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
       batch->push_back(AtPath(absl::StrCat("items[", i, "]."), item.status()));
       continue;
     }
-    pairs += PairsOf(item->source.spec.spec);
+    pairs += PairsOf(*item);
     if (pairs > limits.max_call_pairs) {
       return OverLimit("items", pairs, "max_call_pairs", limits.max_call_pairs,
                        absl::StrCat("pairs and slopes up to items[", i, "]"));
@@ -91,6 +106,15 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
     batch->push_back(std::move(item));
   }
   return payloads.total_bytes() + answer + ids;
+}
+
+// Errors of a spec, whether the kernels library's or the wire's, below the spec's path.
+absl::Status AtSpecPath(std::string_view path, const absl::Status& status) {
+  const std::string prefix = std::string(path) + ".";
+  const auto error = SpecErrorOf(status);
+  if (!error) return AtPath(prefix, status);
+  if (error->field == "sequence_length") return InvalidField(error->field, error->given, error->allowed);
+  return InvalidField(error->field.empty() ? std::string(path) : prefix + error->field, error->given, error->allowed);
 }
 
 }  // namespace
@@ -129,6 +153,18 @@ absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest&
   return validated;
 }
 
+absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffer& request) const {
+  v1::ScoresRequest message;
+  raw::Payloads payloads;
+  if (auto status = Read(request, raw::kScoresRequest, limits_, &message, &payloads); !status.ok()) return status;
+  ValidatedScores validated;
+  const auto charged = ParseBatch(message, payloads, limits_, &validated.items_);
+  if (!charged.ok()) return charged.status();
+  validated.validate_only_ = message.validate_only();
+  validated.charged_bytes_ = *charged;
+  return validated;
+}
+
 absl::Status CheckEnum(std::string_view field, int number, const google::protobuf::EnumDescriptor* type) {
   if (type->FindValueByNumber(number) != nullptr) return absl::OkStatus();
   return InvalidField(field, absl::StrCat(number), AllowedValues(type));
@@ -151,10 +187,12 @@ absl::StatusOr<int64_t> CountElements(std::string_view field, std::initializer_l
   return *count;
 }
 
-absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, v1::Precision precision,
-                                        std::optional<int64_t> sequence_length, std::optional<int64_t> max_position) {
-  absl::StatusOr<CanonicalSpec> canonical = CanonicalFromProto(message);
-  if (!canonical.ok()) return canonical.status();
+absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, std::string_view path, v1::Precision precision,
+                                        std::optional<int64_t> sequence_length, std::optional<int64_t> max_position,
+                                        const ParseContext& context) {
+  const RequestWeightReader weights(context);
+  absl::StatusOr<CanonicalSpec> canonical = CanonicalFromProto(message, &weights);
+  if (!canonical.ok()) return AtSpecPath(path, canonical.status());
   TableSource source;
   source.spec = *std::move(canonical);
   if (auto status = CheckEnum("precision", precision, v1::Precision_descriptor()); !status.ok()) return status;

@@ -25,6 +25,7 @@ class RequestParser {
   // Payloads of tensors are left where they were received; the batch keeps them alive.
   absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request) const;
   absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request) const;
+  absl::StatusOr<ValidatedScores> ParseScores(const grpc::ByteBuffer& request) const;
 
   // The same from parsed messages, whose Tensor.data fields hold tokens of `payloads` (proto/raw/payload_cutter.h).
   absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const v1::PrecomputeRequest& request,

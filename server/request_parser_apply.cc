@@ -11,6 +11,7 @@
 #include "server/item_parser.h"
 #include "server/positions_parser.h"
 #include "server/tensor_parser.h"
+#include "server/work_parsers.h"
 
 namespace phasor::server {
 namespace {
@@ -116,15 +117,46 @@ absl::Status ParseTensors(const v1::ApplyItem& message, const Axes& axes, int64_
 
 }  // namespace
 
+absl::StatusOr<ScoresItem> ParseItem(const v1::ScoresItem& message, ParseContext& context) {
+  ScoresItem item;
+  ParsedWork work = ParseScoresWork(message, context, &item.scale);
+  if (!work.ok()) return work.status();
+  item.work = *std::move(work);
+  item.payload_bytes = item.work->output_bytes();
+  if (auto status = CheckLimit("q", item.payload_bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes of answer");
+      !status.ok()) {
+    return status;
+  }
+  return item;
+}
+
 absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& context) {
-  if (message.spec().has_sinusoidal()) return NotServed("spec.sinusoidal", "applying sinusoids");
-  if (message.spec().has_alibi()) return NotServed("spec.alibi", "applying a bias");
-  absl::StatusOr<TableSource> source = ParseSourceOf(message);
-  if (!source.ok()) return source.status();
   ApplyItem item;
+  ParsedWork work = message.has_add()      ? ParseAddWork(message, context)
+                    : message.has_resize() ? ParseResizeWork(message, context)
+                                           : ParseRotateWork(message, context);
+  if (!work.ok()) return work.status();
+  if (*work != nullptr) {
+    item.work = *std::move(work);
+    item.payload_bytes = item.work->output_bytes();
+    if (auto status =
+            CheckLimit("tensors", item.payload_bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes of payload");
+        !status.ok()) {
+      return status;
+    }
+    return item;
+  }
+  absl::StatusOr<TableSource> source = ParseSourceOf(message, context);
+  if (!source.ok()) return source.status();
+  if (!std::holds_alternative<RopeSpec>(source->spec.spec)) {
+    return InvalidField("spec", "a scheme that does not rotate", "rope, pope or fope; or the operation add");
+  }
   item.source = *std::move(source);
   item.inverse = message.rotate().inverse();
   if (auto status = CheckEnum("layout", message.layout(), v1::Layout_descriptor()); !status.ok()) return status;
+  if (message.layout() > v1::LAYOUT_THD) {
+    return InvalidField("layout", v1::Layout_Name(message.layout()), "LAYOUT_BSHD, LAYOUT_BHSD, LAYOUT_SBHD, LAYOUT_THD");
+  }
   const Axes axes = AxesOf(message.layout());
   const int64_t head_dim = std::get<RopeSpec>(item.source.spec.spec).head_dim;
   if (auto status = ParseTensors(message, axes, head_dim, context, &item); !status.ok()) return status;

@@ -10,6 +10,7 @@
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
 #include "server/positions_parser.h"
+#include "server/work_parsers.h"
 
 namespace phasor::server {
 namespace {
@@ -78,9 +79,6 @@ absl::Status CheckRows(const EncodingSpec& spec, const ParsedPositions& position
 
 absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, PrecomputeItem* item, ParseContext& context) {
   const EncodingSpec& spec = item->source.spec.spec;
-  if (std::holds_alternative<AlibiSpec>(spec)) {
-    return InvalidField("table", "a table for spec.alibi", "bias: ALiBi has no table");
-  }
   TableRequest table;
   table.include_inv_freq = window.include_inv_freq();
   table.inverse = window.inverse();
@@ -144,7 +142,7 @@ absl::Status ParseQueries(const v1::BiasWindow& window, const Limits& limits, Bi
 
 absl::StatusOr<BiasRequest> ParseBias(const v1::BiasWindow& window, PrecomputeItem* item, const Limits& limits) {
   const auto* alibi = std::get_if<AlibiSpec>(&item->source.spec.spec);
-  if (alibi == nullptr) return InvalidField("bias", "a bias for a spec of angles", "table");
+  if (alibi == nullptr) return absl::InternalError("a bias that has neither work nor a vector");
   BiasRequest bias;
   if (auto status = ParseQueries(window, limits, &bias); !status.ok()) return status;
   if (auto status = ParseHeads(window, alibi->num_heads, limits, &bias); !status.ok()) return status;
@@ -167,39 +165,73 @@ absl::StatusOr<BiasRequest> ParseBias(const v1::BiasWindow& window, PrecomputeIt
   return bias;
 }
 
+// "spec.alibi".
+std::string Name(const v1::EncodingSpec& spec) {
+  return absl::StrCat("spec.", v1::EncodingSpec::descriptor()->FindFieldByNumber(spec.scheme_case())->name());
+}
+
+// The window must be of the scheme's kind.
+absl::Status CheckWindow(const v1::PrecomputeItem& message, const EncodingSpec& spec) {
+  const std::string_view family = SchemeOf(spec).family;
+  const bool is_table = family == "angle" || family == "table";
+  switch (message.window_case()) {
+    case v1::PrecomputeItem::kTable:
+      if (is_table) return absl::OkStatus();
+      return InvalidField("table", absl::StrCat("a table for ", Name(message.spec())), "bias: the scheme has no table");
+    case v1::PrecomputeItem::kBias:
+      if (!is_table) return absl::OkStatus();
+      return InvalidField("bias", absl::StrCat("a bias for ", Name(message.spec())), "table");
+    case v1::PrecomputeItem::WINDOW_NOT_SET:
+      break;
+  }
+  return InvalidField("window", "nothing", is_table ? "table" : "bias");
+}
+
 }  // namespace
 
 absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, ParseContext& context) {
-  absl::StatusOr<TableSource> source = ParseSourceOf(message);
+  absl::StatusOr<TableSource> source = ParseSourceOf(message, context);
   if (!source.ok()) return source.status();
   PrecomputeItem item;
   item.source = *std::move(source);
-  const auto dtype = ParseDType(message.dtype());
-  if (!dtype.ok()) return dtype.status();
-  item.dtype = *dtype;
   item.if_fingerprint_not = message.if_fingerprint_not();
   if (!item.if_fingerprint_not.empty() && item.if_fingerprint_not.size() != kFingerprintBytes) {
     return InvalidField("if_fingerprint_not", absl::StrCat(item.if_fingerprint_not.size(), " bytes"),
                         absl::StrCat("none, or ", kFingerprintBytes, " bytes"));
   }
-  std::string_view window;
+  if (auto status = CheckWindow(message, item.source.spec.spec); !status.ok()) return status;
+  ParsedWork work =
+      message.has_table() ? ParseTableWork(message, item.source, context) : ParseBiasWork(message, item.source, context);
+  if (!work.ok()) return work.status();
+  std::string_view window = message.has_table() ? "table" : "bias";
+  if (*work != nullptr) {
+    item.work = *std::move(work);
+    item.payload_bytes = item.work->output_bytes();
+    if (auto status =
+            CheckLimit(window, item.payload_bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes of answer");
+        !status.ok()) {
+      return status;
+    }
+    return item;
+  }
+  const auto dtype = ParseDType(message.dtype());
+  if (!dtype.ok()) return dtype.status();
+  item.dtype = *dtype;
   switch (message.window_case()) {
     case v1::PrecomputeItem::kTable: {
       absl::StatusOr<TableRequest> table = ParseTable(message.table(), &item, context);
       if (!table.ok()) return table.status();
       item.window = *std::move(table);
-      window = "table";
       break;
     }
     case v1::PrecomputeItem::kBias: {
       const absl::StatusOr<BiasRequest> bias = ParseBias(message.bias(), &item, context.limits);
       if (!bias.ok()) return bias.status();
       item.window = *bias;
-      window = "bias";
       break;
     }
     case v1::PrecomputeItem::WINDOW_NOT_SET:
-      return InvalidField("window", "nothing", std::holds_alternative<AlibiSpec>(item.source.spec.spec) ? "bias" : "table");
+      break;
   }
   if (auto status =
           CheckLimit(window, item.payload_bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes of answer");

@@ -67,10 +67,13 @@ bool WriteCommon(const R& result, size_t index, std::string_view backend, M* out
     return false;
   }
   out->set_backend(std::string(backend));
-  out->set_cache(ToProto(result.cache));
-  out->set_fingerprint(result.fingerprint);
   out->set_payload_bytes(result.payload_bytes);
-  if (result.softmax_scale_multiplier) out->set_softmax_scale_multiplier(*result.softmax_scale_multiplier);
+  if constexpr (requires { result.fingerprint; }) {
+    out->set_cache(ToProto(result.cache));
+    out->set_fingerprint(result.fingerprint);
+    if (result.softmax_scale_multiplier) out->set_softmax_scale_multiplier(*result.softmax_scale_multiplier);
+    out->mutable_rope_delta()->Add(result.rope_delta.begin(), result.rope_delta.end());
+  }
   for (const Note& note : result.warnings) {
     v1::Warning* warning = out->add_warnings();
     warning->set_field(note.field.empty() ? "" : absl::StrCat(ItemPath(index), note.field));
@@ -98,6 +101,21 @@ absl::StatusOr<grpc::ByteBuffer> WritePrecompute(Answer<PrecomputeResult>&& answ
     if (result.bias) Write(*std::move(result.bias), &payloads, out->mutable_bias());
   }
   return raw::Join(response, raw::kPrecomputeResponse, payloads);
+}
+
+absl::StatusOr<grpc::ByteBuffer> WriteScores(Answer<ScoresResult>&& answer, std::string_view backend) {
+  v1::ScoresResponse response;
+  raw::Payloads payloads;
+  Write(answer.stages, response.mutable_stages());
+  for (size_t i = 0; i < answer.results.size(); ++i) {
+    ScoresResult& result = answer.results[i];
+    v1::ScoresResult* out = response.add_results();
+    if (!WriteCommon(result, i, backend, out)) continue;
+    out->set_scale(result.scale);
+    if (result.scores) Write(*std::move(result.scores), &payloads, out->mutable_scores());
+    if (result.values) Write(*std::move(result.values), &payloads, out->mutable_values());
+  }
+  return raw::Join(response, raw::kScoresResponse, payloads);
 }
 
 absl::StatusOr<grpc::ByteBuffer> WriteApply(Answer<ApplyResult>&& answer, std::string_view backend) {

@@ -17,6 +17,7 @@ namespace phasor::server {
 // their path below "items[i].". Deterministic.
 // Errors: RESOURCE_EXHAUSTED when the message would exceed 2 GiB (cannot happen within the limits), INTERNAL.
 absl::StatusOr<grpc::ByteBuffer> WritePrecompute(Answer<PrecomputeResult>&& answer, std::string_view backend);
+absl::StatusOr<grpc::ByteBuffer> WriteScores(Answer<ScoresResult>&& answer, std::string_view backend);
 absl::StatusOr<grpc::ByteBuffer> WriteApply(Answer<ApplyResult>&& answer, std::string_view backend);
 
 }  // namespace phasor::server

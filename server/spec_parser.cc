@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/enum_text.h"
+#include "server/grpc_status.h"
 
 namespace phasor::server {
 namespace {
@@ -71,11 +72,9 @@ RopeSchedule ScheduleOf(const v1::RopeSpec& rope) {
       return ScheduleFrom(rope.proportional());
     case v1::RopeSpec::kQwen1Ntk:
       return ScheduleFrom(rope.qwen1_ntk());
-    case v1::RopeSpec::kDefaultSchedule:
-    case v1::RopeSpec::SCHEDULE_NOT_SET:
+    default:
       return DefaultSchedule{};
   }
-  return DefaultSchedule{};
 }
 
 // An enum whose numbers are those of the kernels library; unset leaves the default to Canonicalize.
@@ -91,6 +90,7 @@ absl::Status ReadEnum(std::string_view field, int number, const google::protobuf
 }
 
 absl::StatusOr<EncodingSpec> RopeFrom(const v1::RopeSpec& m) {
+  if (m.schedule_case() > v1::RopeSpec::kQwen1Ntk) return NotServed("rope", "this schedule");
   RopeSpec rope{.head_dim = m.head_dim(),
                 .rotary_dim = If(m.has_rotary_dim(), m.rotary_dim()),
                 .base = If(m.has_base(), m.base()),
@@ -216,9 +216,16 @@ bool IsUnset(const google::protobuf::Message& message, std::string_view path) {
   return is_message && IsUnset(message.GetReflection()->GetMessage(message, field), path.substr(dot + 1));
 }
 
-}  // namespace
+// The members of the scheme oneof.
+std::string SchemeFields() {
+  const auto* scheme = v1::EncodingSpec::descriptor()->FindOneofByName("scheme");
+  std::string names;
+  for (int i = 0; i < scheme->field_count(); ++i) absl::StrAppend(&names, i == 0 ? "" : ", ", scheme->field(i)->name());
+  return names;
+}
 
-absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message) {
+// The one place that knows every scheme of the wire. A scheme that takes weights takes them by name from `weights`.
+absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, [[maybe_unused]] SpecWeights& weights) {
   switch (message.scheme_case()) {
     case v1::EncodingSpec::kRope:
       return RopeFrom(message.rope());
@@ -227,13 +234,26 @@ absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message) {
     case v1::EncodingSpec::kAlibi:
       return AlibiFrom(message.alibi());
     case v1::EncodingSpec::SCHEME_NOT_SET:
+      return MakeSpecError("", "nothing", absl::StrCat("one of ", SchemeFields()));
+    default:
       break;
   }
-  return MakeSpecError("", "nothing", "one of rope, sinusoidal, alibi");
+  const auto* field = v1::EncodingSpec::descriptor()->FindFieldByNumber(message.scheme_case());
+  return NotServed(field->name(), "this scheme");
 }
 
-absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message) {
-  const absl::StatusOr<EncodingSpec> spec = SpecFromProto(message);
+}  // namespace
+
+absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message, const WeightReader* reader) {
+  SpecWeights weights(message, reader);
+  absl::StatusOr<EncodingSpec> spec = FromArm(message, weights);
+  if (!spec.ok()) return spec;
+  if (absl::Status status = weights.Finish(); !status.ok()) return status;
+  return spec;
+}
+
+absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message, const WeightReader* weights) {
+  const absl::StatusOr<EncodingSpec> spec = SpecFromProto(message, weights);
   if (!spec.ok()) return spec.status();
   absl::StatusOr<CanonicalSpec> canonical = Canonicalize(*spec);
   if (canonical.ok()) return canonical;

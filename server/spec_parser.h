@@ -8,6 +8,7 @@
 #include "phasor/v1/encoding.pb.h"
 
 #include "kernels/encodings/encoding.h"
+#include "server/spec_weights.h"
 
 namespace phasor::server {
 
@@ -15,12 +16,14 @@ namespace phasor::server {
 inline constexpr int64_t kMaxSequenceLength = int64_t{1} << 31;
 
 // Unset enums are left to Canonicalize's defaults. Errors: INVALID_ARGUMENT with a SpecError whose path is relative to the
-// spec: no scheme set ("", given nothing), or an enum number that the contract does not have.
-absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message);
+// spec: no scheme set ("", given nothing), an enum number that the contract does not have, or a weight that does not fit;
+// UNIMPLEMENTED for a scheme that the contract has and this version does not serve. `weights` may be null where there are
+// none.
+absl::StatusOr<EncodingSpec> SpecFromProto(const v1::EncodingSpec& message, const WeightReader* weights = nullptr);
 
 // SpecFromProto, then Canonicalize. Of a required number that is not set, which reads as 0, the error says that nothing was
 // given.
-absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message);
+absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message, const WeightReader* weights = nullptr);
 
 // Replaces `message`. Every field that is set in `spec` is written, so that a canonical spec shows all its defaults.
 // SpecFromProto of the result gives `spec` again.

@@ -23,8 +23,10 @@ struct Node {
 // Every payload of these messages is covered: no Tensor.data of them is out of the schema.
 extern const Node kPrecomputeRequest;
 extern const Node kApplyRequest;
+extern const Node kScoresRequest;
 extern const Node kPrecomputeResponse;
 extern const Node kApplyResponse;
+extern const Node kScoresResponse;
 
 }  // namespace phasor::raw
 

@@ -53,8 +53,10 @@ void ExpectCovered(const Node& node, const Descriptor* type) {
 TEST(SchemaTest, CoversEveryTensorOfTheDataPlane) {
   ExpectCovered(kPrecomputeRequest, v1::PrecomputeRequest::descriptor());
   ExpectCovered(kApplyRequest, v1::ApplyRequest::descriptor());
+  ExpectCovered(kScoresRequest, v1::ScoresRequest::descriptor());
   ExpectCovered(kPrecomputeResponse, v1::PrecomputeResponse::descriptor());
   ExpectCovered(kApplyResponse, v1::ApplyResponse::descriptor());
+  ExpectCovered(kScoresResponse, v1::ScoresResponse::descriptor());
 }
 
 }  // namespace

@@ -159,8 +159,8 @@ TEST(ParseApplyTest, ItemErrors) {
   };
   const auto more = [](const std::string& text) { return ApplyText(text); };
   for (const Case& c : std::vector<Case>{
-           {"items { spec { sinusoidal { dim: 4 } } }", {kUnserved, "items[0].spec.sinusoidal", "sinusoids", "not served"}},
-           {"items { spec { alibi { num_heads: 4 } } }", {kUnserved, "items[0].spec.alibi", "bias", "not served"}},
+           {"items { spec { sinusoidal { dim: 4 } } }", {kBad, "items[0].spec", "does not rotate", "add"}},
+           {"items { spec { alibi { num_heads: 4 } } }", {kBad, "items[0].spec", "does not rotate", "rope"}},
            {"items { }", {kBad, "items[0].spec", "nothing", "rope"}},
            {"items { spec { rope { head_dim: 4 } } }", {kBad, "items[0].tensors", "nothing", "1 … 16"}},
            {more("layout: 9"), {kBad, "items[0].layout", "9", "LAYOUT_BSHD (1), LAYOUT_BHSD (2)"}},

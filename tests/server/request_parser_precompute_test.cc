@@ -169,7 +169,7 @@ TEST(ParsePrecomputeTest, ItemErrors) {
            {table + " dtype: 99", {kBad, "items[0].dtype", "99", "DTYPE_F32"}},
            {table + " if_fingerprint_not: \"short\"", {kBad, "items[0].if_fingerprint_not", "5 bytes", "32 bytes"}},
            {rope, {kBad, "items[0].window", "nothing", "table"}},
-           {rope + " bias { queries: 1 keys: 1 }", {kBad, "items[0].bias", "a bias for a spec of angles", "table"}},
+           {rope + " bias { queries: 1 keys: 1 }", {kBad, "items[0].bias", "a bias for spec.rope", "table"}},
            {"spec { alibi { num_heads: 4 } } table { positions { range { count: 1 } } }",
             {kBad, "items[0].table", "alibi", "bias"}},
            {rope + " table { positions { range { count: 4 } } form: 9 }",

@@ -1,0 +1,44 @@
+// Work of several tasks: what a spec and a window come to when one task is not enough (a bias that is laid out, masked and
+// scaled, say). A program is a list of steps over memory that somebody else owns.
+#ifndef PHASOR_KERNELS_PROGRAM_H_
+#define PHASOR_KERNELS_PROGRAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <variant>
+
+#include "absl/status/status.h"
+
+#include "kernels/backend.h"
+
+namespace phasor {
+
+// Rows [0, rows) of a task, or of a plain function where there is nothing for a backend to do (copies, small host maths). A
+// step begins when the one before has ended; its rows may run in any cut, on several threads at once, and the bits do not
+// depend on it.
+struct ProgramStep {
+  using Function = std::function<absl::Status(RowRange rows, const CancelFlag* cancel)>;
+
+  std::variant<Task, Function> work;
+  int64_t rows = 0;            // 0: nothing to do
+  int64_t rows_per_slice = 1;  // about a millisecond or less
+
+  static ProgramStep Of(Task task, int64_t rows) {
+    const int64_t per_slice = RowsPerSlice(task);
+    return {std::move(task), rows, per_slice};
+  }
+  static ProgramStep Of(Function function, int64_t rows, int64_t rows_per_slice) {
+    return {std::move(function), rows, rows_per_slice};
+  }
+};
+
+// Runs the rows of one step. Errors: the task's.
+absl::Status RunStep(const Backend& backend, const ProgramStep& step, RowRange rows, const CancelFlag* cancel);
+
+// Runs every step whole on the calling thread: for programs without a scheduler, and for tests.
+absl::Status RunProgram(const Backend& backend, std::span<const ProgramStep> steps, const CancelFlag* cancel = nullptr);
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_PROGRAM_H_

@@ -1,0 +1,65 @@
+#include "server/spec_weights.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "kernels/encodings/encoding.h"
+#include "proto/raw/payloads.h"
+#include "server/fingerprint.h"
+#include "server/tensor_parser.h"
+#include "server/weight_parser.h"
+
+namespace phasor::server {
+
+WeightRef SpecWeights::Take(std::string_view name) {
+  known_.emplace_back(name);
+  for (int i = 0; i < message_.weights_size(); ++i) {
+    const v1::Weight& weight = message_.weights(i);
+    if (weight.name() != name) continue;
+    const std::string path = absl::StrCat("weights[", i, "]");
+    if (reader_ == nullptr) {
+      if (status_.ok()) status_ = MakeSpecError(path, weight.name(), "no weights here");
+      return WeightRef();
+    }
+    absl::StatusOr<WeightRef> read = reader_->Read(weight.tensor(), path + ".tensor");
+    if (read.ok()) return *std::move(read);
+    if (status_.ok()) status_ = read.status();
+    return WeightRef();
+  }
+  return WeightRef();
+}
+
+absl::Status SpecWeights::Finish() {
+  if (!status_.ok()) return status_;
+  std::set<std::string> seen;
+  for (int i = 0; i < message_.weights_size(); ++i) {
+    const std::string& name = message_.weights(i).name();
+    const std::string path = absl::StrCat("weights[", i, "].name");
+    if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+      const std::string allowed = known_.empty() ? "no weights: the scheme has none" : absl::StrJoin(known_, ", ");
+      return MakeSpecError(path, name.empty() ? "nothing" : std::string_view(name), allowed);
+    }
+    if (!seen.insert(name).second) return MakeSpecError(path, absl::StrCat(name, " twice"), "each name once");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WeightRef> InlineWeightReader::Read(const v1::Tensor& tensor, std::string_view path) const {
+  // As the wire parser sees it: the payload beside the message.
+  raw::Payloads payloads;
+  v1::Tensor copy = tensor;
+  if (tensor.has_data()) {
+    auto owner = std::make_shared<const std::string>(tensor.data());
+    const raw::Piece piece{owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()};
+    copy.set_data(payloads.Add(std::span<const raw::Piece>(&piece, piece.size == 0 ? 0 : 1)));
+  }
+  const Limits limits;
+  const ParseContext context{.limits = limits, .payloads = payloads};
+  return ParseWeight(copy, path, context);
+}
+
+}  // namespace phasor::server

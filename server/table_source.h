@@ -1,0 +1,22 @@
+// Which numbers an operation takes.
+#ifndef PHASOR_SERVER_TABLE_SOURCE_H_
+#define PHASOR_SERVER_TABLE_SOURCE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/encodings/encoding.h"
+
+namespace phasor::server {
+
+// What both operations share: which numbers.
+struct TableSource {
+  CanonicalSpec spec;
+  std::optional<int64_t> sequence_length;  // set when the scheme needs it
+  Precision precision = Precision::kExact;
+  std::optional<int64_t> max_position;  // the model's own, as the caller says; for a warning only
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_TABLE_SOURCE_H_

@@ -1,0 +1,76 @@
+// What an item computes when it is no plain window of a cached table and no plain rotation: plans to resolve, tensors to
+// read, arrays to make, steps to run. Parsers make these; the engine admits, resolves, gathers, runs and answers all of them
+// alike.
+#ifndef PHASOR_SERVER_WORK_H_
+#define PHASOR_SERVER_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "kernels/core/dtype.h"
+#include "kernels/encodings/encoding.h"
+#include "kernels/program.h"
+#include "server/bytes.h"
+#include "server/table_source.h"
+
+namespace phasor::server {
+
+// Which field of the answer an array goes to. kTensor may come several times, in order.
+enum class Slot : uint8_t { kTable, kCos, kSin, kBias, kTensor, kScores, kValues };
+
+// A tensor of the request: its storage as it came, strides and all.
+struct WorkInput {
+  int64_t bytes = 0;
+  Chunks payload;  // empty under validate_only
+};
+
+struct WorkArray {
+  Slot slot = Slot::kTable;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // empty: dense
+  int64_t bytes = 0;
+  int input = -1;  // this input's memory becomes the array (work in place); its bytes must be equal
+};
+
+// Memory of a run. Everything is aligned to 4 KiB.
+struct WorkMemory {
+  std::vector<std::byte*> inputs;   // gathered
+  std::vector<std::byte*> outputs;  // in the order of Work::outputs; null when empty
+  std::byte* scratch = nullptr;     // scratch_bytes
+};
+
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  // ---- Filled in by the parser, constant afterwards.
+  std::vector<TableSource> sources;  // specs whose plans are needed, in the order of `plans` below
+  std::vector<WorkInput> inputs;
+  std::vector<WorkArray> outputs;
+  int64_t scratch_bytes = 0;  // charged with the call
+  std::string key;            // canonical bytes of all that decides bits beside plans, tensors and outputs' types and shapes
+  std::vector<int64_t> rope_delta;  // for the answer
+  std::vector<Note> warnings;       // for the answer; fields relative to the item ("spec.…")
+
+  int64_t output_bytes() const {
+    int64_t total = 0;
+    for (const WorkArray& array : outputs) total += array.bytes;
+    return total;
+  }
+
+  // The steps in order. Called once per run, on a worker, when inputs have been gathered; must be quick (work belongs in
+  // steps). What the steps point at (plans, this object, memory) lives until they have ended. Errors become the item's;
+  // SpecErrors are paths relative to the item.
+  virtual absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
+                                                         const WorkMemory& memory) const = 0;
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_WORK_H_

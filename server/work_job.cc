@@ -1,0 +1,84 @@
+#include "server/work_job.h"
+
+namespace phasor::server {
+namespace {
+
+void AppendInt(std::string* bytes, int64_t value) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    bytes->push_back(static_cast<char>(static_cast<uint64_t>(value) >> shift));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work) {
+  PlanEntries plans;
+  for (const TableSource& source : work.sources) {
+    auto plan = core->plans.Resolve(source.spec, source.sequence_length, source.precision);
+    if (!plan.ok()) return plan.status();
+    plans.push_back(*std::move(plan));
+  }
+  return plans;
+}
+
+std::optional<PlanEntries> FindSources(EngineCore* core, const Work& work) {
+  PlanEntries plans;
+  for (const TableSource& source : work.sources) {
+    auto plan = core->plans.Find(source.spec, source.sequence_length, source.precision);
+    if (plan == nullptr) return std::nullopt;
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+std::string WorkFingerprint(const Work& work, const PlanEntries& plans) {
+  std::string bytes = "work";
+  AppendInt(&bytes, kNumericsVersion);
+  AppendInt(&bytes, static_cast<int64_t>(plans.size()));
+  for (const auto& plan : plans) {
+    AppendInt(&bytes, static_cast<int64_t>(plan->key.size()));
+    bytes += plan->key;
+  }
+  AppendInt(&bytes, static_cast<int64_t>(work.key.size()));
+  bytes += work.key;
+  for (const WorkArray& array : work.outputs) {
+    AppendInt(&bytes, static_cast<int64_t>(array.slot));
+    AppendInt(&bytes, static_cast<int64_t>(array.dtype));
+    AppendInt(&bytes, static_cast<int64_t>(array.shape.size()));
+    for (int64_t extent : array.shape) AppendInt(&bytes, extent);
+  }
+  return Sha256(bytes);
+}
+
+std::vector<std::pair<Slot, Array>> DescribeArrays(const Work& work) {
+  std::vector<std::pair<Slot, Array>> arrays;
+  for (const WorkArray& array : work.outputs) {
+    arrays.emplace_back(array.slot, Array{array.dtype, array.shape, array.strides, {}});
+  }
+  return arrays;
+}
+
+void SetArray(Slot slot, Array array, PrecomputeResult* result) {
+  switch (slot) {
+    case Slot::kTable:
+      result->table = std::move(array);
+      break;
+    case Slot::kCos:
+      result->cos = std::move(array);
+      break;
+    case Slot::kSin:
+      result->sin = std::move(array);
+      break;
+    default:
+      result->bias = std::move(array);
+      break;
+  }
+}
+
+void SetArray(Slot, Array array, ApplyResult* result) { result->tensors.push_back(std::move(array)); }
+
+void SetArray(Slot slot, Array array, ScoresResult* result) {
+  (slot == Slot::kValues ? result->values : result->scores) = std::move(array);
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,174 @@
+// Runs an item's Work: memory, gathering, steps, arrays.
+#ifndef PHASOR_SERVER_WORK_JOB_H_
+#define PHASOR_SERVER_WORK_JOB_H_
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "server/call.h"
+#include "server/fingerprint.h"
+#include "server/plan_cache.h"
+#include "server/tensor_rotation.h"
+#include "server/work.h"
+
+namespace phasor::server {
+
+using PlanEntries = std::vector<std::shared_ptr<const PlanEntry>>;
+
+// Resolves every source of the work, on this thread. Errors: those of Resolve, below "spec".
+absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work);
+
+// Plans found in the cache; empty when one is missing (and there are sources).
+std::optional<PlanEntries> FindSources(EngineCore* core, const Work& work);
+
+// SHA-256 over numerics version, the sources' plan keys, the work's key and the arrays' types and shapes.
+std::string WorkFingerprint(const Work& work, const PlanEntries& plans);
+
+// The arrays without data, in order.
+std::vector<std::pair<Slot, Array>> DescribeArrays(const Work& work);
+
+// Where the arrays of a result go.
+void SetArray(Slot slot, Array array, PrecomputeResult* result);
+void SetArray(Slot slot, Array array, ApplyResult* result);
+void SetArray(Slot slot, Array array, ScoresResult* result);
+
+// Ends its item (Call::EndItem) when it is done. The call keeps the item, and so the work, until then.
+template <typename R>
+class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
+ public:
+  WorkJob(std::shared_ptr<Call<R>> call, size_t index, std::shared_ptr<const Work> work, PlanEntries plans)
+      : call_(std::move(call)), index_(index), work_(std::move(work)), plans_(std::move(plans)) {}
+
+  void Start() {
+    absl::Status status = Allocate();
+    if (!status.ok()) return call_->EndItem(index_, std::move(status));
+    int64_t blocks = 0;
+    for (const WorkInput& input : work_->inputs) {
+      gathers_.emplace_back(input.payload);
+      first_block_.push_back(blocks);
+      blocks += (input.bytes + kBlock - 1) / kBlock;
+    }
+    if (blocks == 0) return BuildSteps();
+    Stage stage;
+    stage.rows = blocks;
+    stage.rows_per_slice = kBlocksPerSlice;
+    stage.run = [self = this->shared_from_this()](RowRange rows) { return self->GatherBlocks(rows); };
+    stage.done = [self = this->shared_from_this()](StageReport report) {
+      self->result().stages.queue_ns += report.queue_ns;
+      self->result().stages.copy_ns += report.run_ns;
+      if (!report.status.ok()) return self->call_->EndItem(self->index_, std::move(report.status));
+      self->BuildSteps();
+    };
+    call_->RunStage(std::move(stage), blocks * kBlock);
+  }
+
+ private:
+  static constexpr int64_t kBlock = int64_t{256} << 10;
+  static constexpr int64_t kBlocksPerSlice = 8;
+
+  R& result() { return call_->result(index_); }
+
+  absl::StatusOr<std::byte*> NewBuffer(int64_t bytes) {
+    if (bytes == 0) return nullptr;
+    auto buffer = call_->core()->pool.Allocate(bytes);
+    if (!buffer.ok()) return buffer.status();
+    std::byte* data = (*buffer)->data();
+    buffers_.push_back(*std::move(buffer));
+    return data;
+  }
+
+  absl::Status Allocate() {
+    for (const WorkInput& input : work_->inputs) {
+      auto data = NewBuffer(input.bytes);
+      if (!data.ok()) return data.status();
+      memory_.inputs.push_back(*data);
+    }
+    for (const WorkArray& array : work_->outputs) {
+      if (array.input >= 0) {
+        memory_.outputs.push_back(memory_.inputs[static_cast<size_t>(array.input)]);
+        continue;
+      }
+      auto data = NewBuffer(array.bytes);
+      if (!data.ok()) return data.status();
+      memory_.outputs.push_back(*data);
+    }
+    auto scratch = NewBuffer(work_->scratch_bytes);
+    if (!scratch.ok()) return scratch.status();
+    memory_.scratch = *scratch;
+    return absl::OkStatus();
+  }
+
+  absl::Status GatherBlocks(RowRange blocks) {
+    for (size_t i = 0; i < work_->inputs.size(); ++i) {
+      const int64_t bytes = work_->inputs[i].bytes;
+      const int64_t begin = std::max(blocks.begin - first_block_[i], int64_t{0}) * kBlock;
+      const int64_t end = std::min((blocks.end - first_block_[i]) * kBlock, bytes);
+      if (begin < end) gathers_[i].Copy(begin, end, memory_.inputs[i] + begin);
+    }
+    return absl::OkStatus();
+  }
+
+  void BuildSteps() {
+    std::vector<const Resolved*> plans;
+    for (const auto& entry : plans_) plans.push_back(&entry->resolved);
+    auto steps = work_->Steps(plans, memory_);
+    if (!steps.ok()) return call_->EndItem(index_, steps.status());
+    steps_ = *std::move(steps);
+    RunFrom(0);
+  }
+
+  void RunFrom(size_t next) {
+    while (next < steps_.size() && steps_[next].rows <= 0) ++next;
+    if (next == steps_.size()) return Finish();
+    const ProgramStep& step = steps_[next];
+    Stage stage;
+    stage.rows = step.rows;
+    stage.rows_per_slice = std::max(step.rows_per_slice, int64_t{1});
+    stage.run = [self = this->shared_from_this(), &step](RowRange rows) {
+      return RunStep(*self->call_->core()->backend, step, rows, &self->call_->context()->cancelled);
+    };
+    stage.done = [self = this->shared_from_this(), next](StageReport report) {
+      self->result().stages.queue_ns += report.queue_ns;
+      self->result().stages.build_ns += report.run_ns;
+      if (!report.status.ok()) return self->call_->EndItem(self->index_, std::move(report.status));
+      self->RunFrom(next + 1);
+    };
+    // Work of a slice or two is done here; more than that is queued, so that others get their turn.
+    const bool little = step.rows <= 2 * stage.rows_per_slice;
+    call_->RunStage(std::move(stage), little ? 0 : kInlineBytes + 1);
+  }
+
+  void Finish() {
+    auto held = std::make_shared<const Held>(Held{std::move(buffers_), call_->charge()});
+    for (size_t i = 0; i < work_->outputs.size(); ++i) {
+      const WorkArray& from = work_->outputs[i];
+      Array array{from.dtype, from.shape, from.strides, {}};
+      if (from.bytes > 0) array.data = {Bytes{held, memory_.outputs[i], from.bytes}};
+      SetArray(from.slot, std::move(array), &result());
+    }
+    call_->EndItem();
+  }
+
+  struct Held {
+    std::vector<std::shared_ptr<Buffer>> buffers;
+    std::shared_ptr<const void> charge;
+  };
+
+  const std::shared_ptr<Call<R>> call_;
+  const size_t index_;
+  const std::shared_ptr<const Work> work_;
+  const PlanEntries plans_;
+  std::vector<std::shared_ptr<Buffer>> buffers_;
+  WorkMemory memory_;
+  std::vector<Gather> gathers_;
+  std::vector<int64_t> first_block_;
+  std::vector<ProgramStep> steps_;
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_WORK_JOB_H_
