@@ -41,6 +41,8 @@ struct OneDouble {
   PHASOR_MATH_INLINE static double Fma(double a, double b, double c) { return std::fma(a, b, c); }
   PHASOR_MATH_INLINE static double Fms(double a, double b, double c) { return std::fma(a, b, -c); }
   PHASOR_MATH_INLINE static double Fnma(double a, double b, double c) { return std::fma(-a, b, c); }
+  PHASOR_MATH_INLINE static double Sqrt(double a) { return std::sqrt(a); }
+  PHASOR_MATH_INLINE static double Neg(double a) { return -a; }
   PHASOR_MATH_INLINE static double Abs(double a) { return FromBits(Bits(a) & ~kSign); }
   PHASOR_MATH_INLINE static double CopySign(double magnitude, double sign) {
     return FromBits((Bits(magnitude) & ~kSign) | (Bits(sign) & kSign));
@@ -94,7 +96,7 @@ PHASOR_HOST_DEVICE inline double Log2(double x) { return formulas::Log2<formulas
 // x^y for x ≥ 0 (−0 counts as 0); NaN for x < 0, whatever y ≠ 0. As in C, 1 where y = 0 or x = 1, even with a NaN beside it.
 PHASOR_HOST_DEVICE inline double Pow(double x, double y) { return formulas::Pow<formulas::OneDouble>(x, y); }
 // Correctly rounded; Sqrt(−0) = −0, NaN below.
-PHASOR_HOST_DEVICE inline double Sqrt(double x) { return formulas::Canonical<formulas::OneDouble>(std::sqrt(x)); }
+PHASOR_HOST_DEVICE inline double Sqrt(double x) { return formulas::Sqrt<formulas::OneDouble>(x); }
 
 // 1/(1 + e^−x), precise in both tails.
 PHASOR_HOST_DEVICE inline double Sigmoid(double x) { return formulas::Sigmoid<formulas::OneDouble>(x); }
@@ -106,9 +108,7 @@ PHASOR_HOST_DEVICE inline double LogSigmoid(double x) { return formulas::LogSigm
 PHASOR_HOST_DEVICE inline double Tanh(double x) { return formulas::Tanh<formulas::OneDouble>(x); }
 
 // The greater of x and +0; Relu(−0) = +0.
-PHASOR_HOST_DEVICE inline double Relu(double x) {
-  return x > 0 ? x : formulas::Canonical<formulas::OneDouble>(x != x ? x : 0.0);
-}
+PHASOR_HOST_DEVICE inline double Relu(double x) { return formulas::Relu<formulas::OneDouble>(x); }
 // x/(1 + e^−x); −0 from −∞ on, and where it underflows.
 PHASOR_HOST_DEVICE inline double Silu(double x) { return formulas::Silu<formulas::OneDouble>(x); }
 // x·½·(1 + erf(x/√2)); −0 from −∞ on, and where it underflows.
@@ -131,7 +131,7 @@ PHASOR_HOST_DEVICE inline float Softplus(float x) {
   return formulas::ToFloat(formulas::CoarseSoftplus<formulas::OneDouble>(static_cast<double>(x)));
 }
 PHASOR_HOST_DEVICE inline float LogSigmoid(float x) {
-  return formulas::ToFloat(-formulas::CoarseSoftplus<formulas::OneDouble>(-static_cast<double>(x)));
+  return formulas::ToFloat(formulas::CoarseLogSigmoid<formulas::OneDouble>(static_cast<double>(x)));
 }
 
 }  // namespace phasor::math

@@ -3,11 +3,11 @@
 // and no namespace here.
 //
 // The includer defines PHASOR_MATH_INLINE (what stands before a function) and gives each function a class O with
-//   V            a number (or a vector of them) with + − · / and unary −, each rounded once to nearest even
+//   V            a number (or a vector of them) with + − · /, each rounded once to nearest even
 //   U, M         its bits as unsigned 64-bit integers; the result of a comparison
-//   Set(c), Fma(a, b, c) = a·b + c, Fms = a·b − c, Fnma = c − a·b, each rounded once; Abs, CopySign(magnitude, sign)
-//   Less(a, b), Equal(a, b), IsNaN(a), Or(m, n), Select(m, yes, no)
-//   Bits(v), FromBits(u), SetBits(c), Add/Sub/OrBits(u, v), ShiftLeft52(u), ShiftRight52(u)
+//   Set(c), Fma(a, b, c) = a·b + c, Fms = a·b − c, Fnma = c − a·b, each rounded once, Sqrt; Neg, Abs, CopySign(magnitude,
+//   sign) Less(a, b), Equal(a, b), IsNaN(a), Or(m, n), Select(m, yes, no) Bits(v), FromBits(u), SetBits(c),
+//   Add/Sub/OrBits(u, v), ShiftLeft52(u), ShiftRight52(u)
 // and the constants of math_coefficients.h as math::k….
 //
 // Functions are built on two: ExpOf and LogOf, which take and give unevaluated sums of two doubles, good to about 2^-58
@@ -233,6 +233,6 @@ template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V LogEnds(V x, V log) {
   const V infinity = O::Set(__builtin_inf());
   const V upper = O::Select(O::Equal(x, infinity), infinity, log);
-  const V lower = O::Select(O::Equal(x, O::Set(0.0)), -infinity, upper);
+  const V lower = O::Select(O::Equal(x, O::Set(0.0)), O::Neg(infinity), upper);
   return O::Select(O::Or(O::Less(x, O::Set(0.0)), O::IsNaN(x)), CanonicalNaN<O>(), lower);
 }

@@ -50,6 +50,11 @@ PHASOR_MATH_INLINE V Log2(V x) {
 }
 
 template <class O, class V = typename O::V>
+PHASOR_MATH_INLINE V Sqrt(V x) {
+  return Canonical<O>(O::Sqrt(x));
+}
+
+template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V Pow(V x, V y) {
   const V zero = O::Set(0.0), one = O::Set(1.0);
   const Pair<O> fine = FineLogOf<O>(x);
@@ -69,8 +74,8 @@ PHASOR_MATH_INLINE Scaled<O> SigmoidOf(Pair<O> x) {
   const V zero = O::Set(0.0), one = O::Set(1.0);
   const auto negative = O::Less(x.hi, zero);
   const V magnitude = O::Abs(x.hi);
-  const V exponent = -O::Select(O::Less(O::Set(760.0), magnitude), O::Set(760.0), magnitude);
-  const V low = O::Select(negative, x.lo, -x.lo);
+  const V exponent = O::Neg(O::Select(O::Less(O::Set(760.0), magnitude), O::Set(760.0), magnitude));
+  const V low = O::Select(negative, x.lo, O::Neg(x.lo));
   const Scaled<O> e = ExpOf<O>({exponent, O::Select(O::Less(O::Set(760.0), magnitude), zero, low)});
   const Pair<O> small = Collapse<O>(e);
   const Pair<O> sum = FastTwoSum<O>(one, small.hi);
@@ -95,6 +100,11 @@ PHASOR_MATH_INLINE V Times(V x, Scaled<O> factor, double lowest) {
 }
 
 template <class O, class V = typename O::V>
+PHASOR_MATH_INLINE V Relu(V x) {
+  return O::Select(O::Less(O::Set(0.0), x), x, O::Select(O::IsNaN(x), CanonicalNaN<O>(), O::Set(0.0)));
+}
+
+template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V Silu(V x) {
   return Times<O>(x, SigmoidOf<O>({x, O::Set(0.0)}), -760.0);
 }
@@ -103,7 +113,7 @@ template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V Softplus(V x) {
   const V zero = O::Set(0.0);
   const V magnitude = O::Abs(x);
-  const V exponent = -O::Select(O::Less(O::Set(760.0), magnitude), O::Set(760.0), magnitude);
+  const V exponent = O::Neg(O::Select(O::Less(O::Set(760.0), magnitude), O::Set(760.0), magnitude));
   const Scaled<O> e = ExpOf<O>({exponent, zero});
   const Pair<O> small = Collapse<O>(e);
   // log(1 + z) = z·(1 − z/2 + z²/3 − …) for z below 2^-21; unscaled, because it may be subnormal.
@@ -119,7 +129,7 @@ PHASOR_MATH_INLINE V Softplus(V x) {
 
 template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V LogSigmoid(V x) {
-  return Canonical<O>(-Softplus<O>(-x));
+  return Canonical<O>(O::Neg(Softplus<O>(O::Neg(x))));
 }
 
 template <class O, class V = typename O::V>
@@ -147,7 +157,7 @@ PHASOR_MATH_INLINE Scaled<O> NormalOf(V x) {
   const Scaled<O> e = ExpOf<O>({O::Set(-0.5) * square.hi, O::Set(-0.5) * square.lo});
   const Scaled<O> below{Multiply<O>(e.m, Divide<O>(factor, denominator)), e.k};
   const Pair<O> small = Collapse<O>(below);
-  const Pair<O> above = Add<O>({one, zero}, {-small.hi, -small.lo});
+  const Pair<O> above = Add<O>({one, zero}, {O::Neg(small.hi), O::Neg(small.lo)});
   const auto negative = O::Less(x, zero);
   return {Select<O>(negative, below.m, above), O::Select(negative, below.k, zero)};
 }
@@ -168,7 +178,7 @@ PHASOR_MATH_INLINE V GeluTanh(V x) {
   return Times<O>(x, SigmoidOf<O>(Multiply<O>({bounded, O::Set(0.0)}, factor)), -40.0);
 }
 
-// ---- For results of single precision: relative error below 2^-37, about once as fast again.
+// ---- For results of single precision: relative error below 2^-37, and a third of the time.
 
 // e^x; x is taken as 200 or −200 beyond them.
 template <class O, class V = typename O::V>
@@ -196,14 +206,19 @@ PHASOR_MATH_INLINE V CoarseLog(V x) {
 
 template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V CoarseSigmoid(V x) {
-  const V e = CoarseExp<O>(-O::Abs(x));
+  const V e = CoarseExp<O>(O::Neg(O::Abs(x)));
   return O::Select(O::Less(x, O::Set(0.0)), e, O::Set(1.0)) / (O::Set(1.0) + e);
 }
 
 template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V CoarseSoftplus(V x) {
-  const V e = CoarseExp<O>(-O::Abs(x));
+  const V e = CoarseExp<O>(O::Neg(O::Abs(x)));
   const V s = e / (O::Set(2.0) + e), z = s * s;
   const V log = O::Fma(s * z, Polynomial<O, math::kAtanhTailThird>(z), s + s);
   return O::Select(O::Less(O::Set(0.0), x), x, O::Set(0.0)) + log;
+}
+
+template <class O, class V = typename O::V>
+PHASOR_MATH_INLINE V CoarseLogSigmoid(V x) {
+  return O::Neg(CoarseSoftplus<O>(O::Neg(x)));
 }
