@@ -6,8 +6,11 @@
 #include "kernels/cpu/assemble.h"
 #include "kernels/cpu/bias_vector.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/perceptron.h"
+#include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/rotate.h"
 #include "kernels/cpu/toeplitz.h"
+#include "kernels/cpu/window_bias.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace phasor {
@@ -32,6 +35,11 @@ struct SliceRows {
   int64_t operator()(const BiasVectorTask& task) const { return BiasVectorRowsPerSlice(task); }
   int64_t operator()(const ToeplitzTask& task) const { return ToeplitzRowsPerSlice(task); }
   int64_t operator()(const AssembleTask& task) const { return AssembleRowsPerSlice(task); }
+  int64_t operator()(const WindowTask& task) const { return WindowRowsPerSlice(task); }
+  int64_t operator()(const PerceptronTask& task) const { return PerceptronRowsPerSlice(task); }
+  int64_t operator()(const PairPerceptronTask& task) const { return PerceptronRowsPerSlice(task); }
+  int64_t operator()(const SumDifferenceTask& task) const { return SumDifferenceRowsPerSlice(task); }
+  int64_t operator()(const PositionProductTask& task) const { return PositionProductRowsPerSlice(task); }
 };
 
 }  // namespace

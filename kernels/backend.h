@@ -18,6 +18,8 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/encodings/plan.h"
+#include "kernels/tasks/store_hint.h"
+#include "kernels/tasks/window_tasks.h"
 
 namespace phasor {
 
@@ -25,13 +27,6 @@ namespace phasor {
 struct RowRange {
   int64_t begin = 0;
   int64_t end = 0;
-};
-
-// How the written bytes will be used next.
-enum class StoreHint : uint8_t {
-  kAuto,      // decided by size: streaming stores where the L2 cache is too small
-  kReadNext,  // the same core reads them at once: normal stores
-  kKeep,      // kept for later: streaming stores
 };
 
 // Positions of consecutive table rows: ids when not empty (one per row), else start + row·stride. |position| < 2^31.
@@ -132,7 +127,8 @@ struct AssembleTask {
   StoreHint hint = StoreHint::kAuto;
 };
 
-using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask>;
+using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
+                          PairPerceptronTask, SumDifferenceTask, PositionProductTask>;
 
 // Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
 using CancelFlag = std::atomic<bool>;

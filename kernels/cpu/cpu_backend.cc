@@ -6,8 +6,11 @@
 #include "kernels/cpu/assemble.h"
 #include "kernels/cpu/bias_vector.h"
 #include "kernels/cpu/cpu_target.h"
+#include "kernels/cpu/perceptron.h"
+#include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/rotate.h"
 #include "kernels/cpu/toeplitz.h"
+#include "kernels/cpu/window_bias.h"
 
 namespace phasor {
 namespace {
@@ -41,6 +44,21 @@ class CpuBackend final : public Backend {
   }
   absl::Status RunTask(const AssembleTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunAssemble(task, rows, cancel);
+  }
+  absl::Status RunTask(const WindowTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunWindow(task, rows, cancel);
+  }
+  absl::Status RunTask(const PerceptronTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunPerceptron(task, rows, cancel);
+  }
+  absl::Status RunTask(const PairPerceptronTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunPerceptron(task, rows, cancel);
+  }
+  absl::Status RunTask(const SumDifferenceTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunSumDifference(task, rows, cancel);
+  }
+  absl::Status RunTask(const PositionProductTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunPositionProduct(task, rows, cancel);
   }
 
   mutable AngleSetupCache setups_;

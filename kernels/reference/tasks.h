@@ -15,6 +15,11 @@ absl::Status RunRow(const RotateTask& task, int64_t row);
 absl::Status RunRow(const BiasVectorTask& task, int64_t row);
 absl::Status RunRow(const ToeplitzTask& task, int64_t row);
 absl::Status RunRow(const AssembleTask& task, int64_t row);
+absl::Status RunRow(const WindowTask& task, int64_t row);
+absl::Status RunRow(const PerceptronTask& task, int64_t row);
+absl::Status RunRow(const PairPerceptronTask& task, int64_t row);
+absl::Status RunRow(const SumDifferenceTask& task, int64_t row);
+absl::Status RunRow(const PositionProductTask& task, int64_t row);
 
 // Elements are moved byte by byte: no alignment beyond the element's is asked for, and none is needed here.
 inline void StoreBits(void* base, int64_t index, int64_t element_size, uint64_t bits) {
