@@ -83,6 +83,10 @@ PHASOR_HOST_DEVICE inline float ToFloat(double x) {
 
 // e^x. Overflows from 709.79 on; subnormal below −708.39.
 PHASOR_HOST_DEVICE inline double Exp(double x) { return formulas::Exp<formulas::OneDouble>(x); }
+// e^(x − y) of the exact difference, which Exp(x − y) would round first; NaN for infinities of one sign.
+PHASOR_HOST_DEVICE inline double ExpOfDifference(double x, double y) {
+  return formulas::ExpOfDifference<formulas::OneDouble>(x, y);
+}
 // 2^x; exact for whole x.
 PHASOR_HOST_DEVICE inline double Exp2(double x) { return formulas::Exp2<formulas::OneDouble>(x); }
 // e^x − 1, precise beside 0 too; Expm1(−0) = −0.
@@ -115,6 +119,9 @@ PHASOR_HOST_DEVICE inline double Silu(double x) { return formulas::Silu<formulas
 PHASOR_HOST_DEVICE inline double Gelu(double x) { return formulas::Gelu<formulas::OneDouble>(x); }
 // x·½·(1 + tanh(√(2/π)·(x + 0.044715·x³))), the constants as real numbers; otherwise as Gelu.
 PHASOR_HOST_DEVICE inline double GeluTanh(double x) { return formulas::GeluTanh<formulas::OneDouble>(x); }
+
+// e^x with a relative error below 2^-37, for what is rounded to single precision or less; e^200 and e^-200 beyond ±200.
+PHASOR_HOST_DEVICE inline double CoarseExp(double x) { return formulas::CoarseExp<formulas::OneDouble>(x); }
 
 // ---- Single precision, by way of shorter formulas in double precision.
 

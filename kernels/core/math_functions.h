@@ -6,6 +6,17 @@ PHASOR_MATH_INLINE V Exp(V x) {
   return Canonical<O>(Scale<O>(e.m.hi + e.m.lo, e.k));
 }
 
+// e^(x − y) of the exact difference.
+template <class O, class V = typename O::V>
+PHASOR_MATH_INLINE V ExpOfDifference(V x, V y) {
+  const Pair<O> difference = TwoSum<O>(x, O::Neg(y));
+  const V exponent = Clamp<O>(difference.hi, -760.0, 720.0);
+  // Where the clamp holds, the low part is of no use and may be NaN.
+  const V low = O::Select(O::Equal(difference.hi, exponent), difference.lo, O::Set(0.0));
+  const Scaled<O> e = ExpOf<O>({exponent, low});
+  return Canonical<O>(Scale<O>(e.m.hi + e.m.lo, e.k));
+}
+
 template <class O, class V = typename O::V>
 PHASOR_MATH_INLINE V Exp2(V x) {
   const V clamped = Clamp<O>(x, -1100.0, 1100.0);
@@ -187,7 +198,7 @@ PHASOR_MATH_INLINE V CoarseExp(V x) {
   const V k = O::Fma(bounded, O::Set(math::kLog2E), O::Set(kWhole)) - O::Set(kWhole);
   const V r = O::Fnma(k, O::Set(math::kLn2), bounded);
   const V sum = O::Fma(r * r, Polynomial<O, math::kExpTailCoarse>(r), r);
-  return (O::Set(1.0) + sum) * PowerOfTwo<O>(k);
+  return Canonical<O>((O::Set(1.0) + sum) * PowerOfTwo<O>(k));
 }
 
 // log x for x that are not subnormal.

@@ -35,11 +35,9 @@ template <class DD>
 HWY_INLINE hn::Vec<DD> Pow(DD dd, hn::Vec<DD> x, hn::Vec<DD> y) {
   return hn::Set(dd, phasor::math::Pow(hn::GetLane(x), hn::GetLane(y)));
 }
-
-// e^v for results of single precision (math_functions.h), not for NaN.
 template <class DD>
-HWY_INLINE hn::Vec<DD> CoarseExp(DD dd, hn::Vec<DD> v) {
-  return hn::Set(dd, phasor::math::formulas::CoarseExp<phasor::math::formulas::OneDouble>(hn::GetLane(v)));
+HWY_INLINE hn::Vec<DD> ExpOfDifference(DD dd, hn::Vec<DD> x, hn::Vec<DD> y) {
+  return hn::Set(dd, phasor::math::ExpOfDifference(hn::GetLane(x), hn::GetLane(y)));
 }
 
 #else  // vectors
@@ -127,13 +125,14 @@ HWY_INLINE hn::Vec<DD> Pow(DD dd, hn::Vec<DD> x, hn::Vec<DD> y) {
 }
 
 template <class DD>
-HWY_INLINE hn::Vec<DD> CoarseExp(DD dd, hn::Vec<DD> v) {
-  return formulas::CoarseExp<formulas::DoubleLanes<DD>>(v);
+HWY_INLINE hn::Vec<DD> ExpOfDifference(DD dd, hn::Vec<DD> x, hn::Vec<DD> y) {
+  return formulas::ExpOfDifference<formulas::DoubleLanes<DD>>(x, y);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
 
 PHASOR_VECTOR_FUNCTION_ALSO_F32(Exp)
+PHASOR_VECTOR_FUNCTION(CoarseExp)
 PHASOR_VECTOR_FUNCTION(Exp2)
 PHASOR_VECTOR_FUNCTION(Expm1)
 PHASOR_VECTOR_FUNCTION_ALSO_F32(Log)

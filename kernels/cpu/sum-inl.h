@@ -64,6 +64,8 @@ class VectorSums {
   HWY_INLINE VectorSums() {
     for (V& v : sums_) v = hn::Zero(D());
   }
+  // Elements kLanes·i … of 16.
+  HWY_INLINE void AddLanes(int i, V x) { sums_[i] = hn::Add(sums_[i], x); }
   // Elements x[0 … 16) of a multiple of 16 on.
   template <typename X>
   HWY_INLINE void Add(const X* x) {

@@ -18,6 +18,7 @@
 // Every function of one argument, and those that floats have too.
 #define PHASOR_TEST_FUNCTIONS(F) \
   F(Exp)                         \
+  F(CoarseExp)                   \
   F(Exp2)                        \
   F(Expm1)                       \
   F(Log)                         \
@@ -75,6 +76,13 @@ void PowDoubles(const double* x, const double* y, int64_t count, double* to) {
   }
 }
 
+void ExpOfDifferences(const double* x, const double* y, int64_t count, double* to) {
+  const hn::ScalableTag<double> dd;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(dd))) {
+    hn::StoreU(ExpOfDifference(dd, hn::LoadU(dd, x + i), hn::LoadU(dd, y + i)), dd, to + i);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor
 HWY_AFTER_NAMESPACE();
@@ -97,6 +105,7 @@ PHASOR_TEST_FUNCTIONS(PHASOR_EXPORT)
 PHASOR_TEST_FLOAT_FUNCTIONS(PHASOR_EXPORT)
 #undef PHASOR_EXPORT
 HWY_EXPORT(PowDoubles);
+HWY_EXPORT(ExpOfDifferences);
 
 // Special values with their neighbours, any patterns, and what lies where the functions change their way.
 template <typename T>
@@ -185,7 +194,7 @@ TEST(VectorMathTest, FloatsHaveTheScalarBits){
 #undef PHASOR_CHECK
 }
 
-TEST(VectorMathTest, PowersHaveTheScalarBits) {
+TEST(VectorMathTest, FunctionsOfTwoArgumentsHaveTheScalarBits) {
   std::vector<double> x = Arguments<double>(4, kCount), y = Arguments<double>(5, kCount);
   // Every pair of special values, then arguments whose power is of moderate size.
   constexpr size_t kSpecial = 150;
@@ -201,6 +210,14 @@ TEST(VectorMathTest, PowersHaveTheScalarBits) {
     HWY_DYNAMIC_DISPATCH(PowDoubles)(x.data(), y.data(), kCount, got.data());
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(BitsOf(got[i]), BitsOf(expected[i])) << std::hexfloat << x[i] << " ^ " << y[i];
+    }
+  });
+  for (size_t i = 0; i < x.size(); ++i) expected[i] = math::ExpOfDifference(x[i], y[i]);
+  OnEachTarget([&] {
+    std::vector<double> got(x.size());
+    HWY_DYNAMIC_DISPATCH(ExpOfDifferences)(x.data(), y.data(), kCount, got.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(BitsOf(got[i]), BitsOf(expected[i])) << std::hexfloat << x[i] << " − " << y[i];
     }
   });
 }
