@@ -4,6 +4,7 @@
 #ifndef PHASOR_KERNELS_BACKEND_H_
 #define PHASOR_KERNELS_BACKEND_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -29,27 +30,33 @@ struct RowRange {
   int64_t end = 0;
 };
 
-// Positions of consecutive table rows: ids when not empty (one per row), else start + row·stride. |position| < 2^31.
+// Positions of consecutive table rows along one axis: `ids` or `fractional_ids` when not empty (one per row; at most one of
+// them), else start + row·stride. |position| < 2^31; a fractional one is 0 or of magnitude 2^-64 at least, and gives the
+// bits of the whole number where it is one.
 struct PositionSource {
   int64_t start = 0;
   int64_t stride = 1;
   std::span<const int64_t> ids;
+  std::span<const double> fractional_ids = {};
 };
 
-// Row r, pair i: cos[r·row_stride + i] = A·cos(position_r·inv_freq_i) and sin likewise, each [rows, pairs] of `dtype`.
-// inverse: cos/A and sin/A instead of A·cos and A·sin (what an inverse rotation needs; sin keeps its sign).
-// An exact zero is +0 in every precision.
-// `cos` or `sin` may be null: that half is not written. Addresses need the alignment of the element only; 64-byte alignment
-// and a row_stride that is a multiple of 64 bytes allow streaming stores.
+// Row r, pair i: cos[r·row_stride + i] = A·cos(position_r·inv_freq_i) and sin likewise, each [rows, pairs] of `dtype`. With
+// a plan of several axes the position is that of the pair's axis. inverse: cos/A and sin/A instead of A·cos and A·sin (what
+// an inverse rotation needs; sin keeps its sign). An exact zero is +0 in every precision. `cos` or `sin` may be null: that
+// half is not written. Addresses need the alignment of the element only; 64-byte alignment and a row_stride that is a
+// multiple of 64 bytes allow streaming stores.
 struct AngleTask {
   const AnglePlan* plan = nullptr;
-  PositionSource positions;
-  DType dtype = DType::kF32;  // IsFloat
+  PositionSource positions;                              // axis 0
+  std::array<PositionSource, kMaxAxes - 1> more_axes{};  // axes 1, 2 …, as many as the plan has
+  DType dtype = DType::kF32;                             // IsFloat
   bool inverse = false;
   void* cos = nullptr;
   void* sin = nullptr;
   int64_t row_stride = 0;  // elements, ≥ pairs
   StoreHint hint = StoreHint::kAuto;
+
+  const PositionSource& axis(int64_t a) const { return a == 0 ? positions : more_axes[static_cast<size_t>(a - 1)]; }
 };
 
 // Rotates `tokens` × `heads` vectors. Rows are tokens. For token t, head h: x at x + t·x_token_stride + h·x_head_stride

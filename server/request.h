@@ -19,24 +19,14 @@
 #include "kernels/core/dtype.h"
 #include "kernels/encodings/encoding.h"
 #include "server/bytes.h"
+#include "server/positions.h"
 #include "server/table_source.h"
 #include "server/work.h"
 
 namespace phasor::server {
 
-// Positions of `count` rows: an arithmetic sequence, or ids. All |position| ≤ the limit.
-struct PositionSet {
-  int64_t start = 0;
-  int64_t stride = 1;
-  int64_t count = 0;
-  std::vector<int64_t> ids;  // when not empty: `count` of them, and start and stride do not count
-  int64_t largest = 0;       // the largest position, for the warning beyond the model's maximum; −1 when count is 0
-
-  int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
-};
-
 struct TableRequest {
-  PositionSet positions;
+  PositionSet positions;              // plain; others are for `work`
   TableForm form = TableForm::kHalf;  // for sinusoids kSinCosInterleaved or kSinCosConcatenated
   bool include_inv_freq = false;
   bool inverse = false;
@@ -78,7 +68,7 @@ struct ApplyItem {
   TableSource source;
   // One position per token, [batch · sequence] in (batch, sequence) order when `per_batch`, else [sequence] for every batch
   // row.
-  PositionSet positions;
+  PositionSet positions;  // plain; others are for `work`
   bool per_batch = false;
   bool inverse = false;
   std::vector<TensorInput> tensors;

@@ -51,10 +51,10 @@ absl::Status Read(const grpc::ByteBuffer& buffer, const raw::Node& schema, const
 
 int64_t PositionBytes(const PrecomputeItem& item) {
   const auto* table = std::get_if<TableRequest>(&item.window);
-  return table == nullptr ? 0 : static_cast<int64_t>(table->positions.ids.size() * sizeof(int64_t));
+  return table == nullptr ? 0 : table->positions.bytes();
 }
 int64_t PositionBytes(const ScoresItem&) { return 0; }
-int64_t PositionBytes(const ApplyItem& item) { return static_cast<int64_t>(item.positions.ids.size() * sizeof(int64_t)); }
+int64_t PositionBytes(const ApplyItem& item) { return item.positions.bytes(); }
 
 // What the plans of an item cost.
 template <typename Item>
@@ -102,7 +102,7 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
       return OverLimit("items", answer, "max_total_bytes", limits.max_total_bytes,
                        absl::StrCat("bytes of answer up to items[", i, "]"));
     }
-    ids += PositionBytes(*item);
+    ids += item->work != nullptr ? item->work->position_bytes : PositionBytes(*item);
     batch->push_back(std::move(item));
   }
   return payloads.total_bytes() + answer + ids;

@@ -53,8 +53,9 @@ class Work {
   std::vector<TableSource> sources;  // specs whose plans are needed, in the order of `plans` below
   std::vector<WorkInput> inputs;
   std::vector<WorkArray> outputs;
-  int64_t scratch_bytes = 0;  // charged with the call
-  std::string key;            // canonical bytes of all that decides bits beside plans, tensors and outputs' types and shapes
+  int64_t scratch_bytes = 0;   // charged with the call
+  int64_t position_bytes = 0;  // of position lists that the work holds (PositionSet::bytes), charged likewise
+  std::string key;  // canonical bytes of all that decides bits beside plans, tensors and outputs' types and shapes
   std::vector<int64_t> rope_delta;  // for the answer
   std::vector<Note> warnings;       // for the answer; fields relative to the item ("spec.…")
 

@@ -74,32 +74,40 @@ SinCos128 SinCosReduced(const Real128& x) {
   return result;
 }
 
-// 192 bits, least significant limb first.
-using Limbs = std::array<uint64_t, 3>;
+// The fraction of a turn in 64·N bits, least significant limb first.
+template <size_t N>
+using Limbs = std::array<uint64_t, N>;
 
-// x = 2π·r for the fraction r·2^192 in `limbs`.
-Real128 ScaleByTwoPi(const Limbs& limbs) {
-  int top = 2;
+// x = 2π·r for the fraction r·2^(64·N) in `limbs`.
+template <size_t N>
+Real128 ScaleByTwoPi(const Limbs<N>& limbs) {
+  constexpr int kTop = static_cast<int>(N) - 1;
+  int top = kTop;
   while (top >= 0 && limbs[top] == 0) --top;
   if (top < 0) return Real128{};
   const uint64_t a = limbs[top], b = top >= 1 ? limbs[top - 1] : 0, c = top >= 2 ? limbs[top - 2] : 0;
   const int lead = std::countl_zero(a);
   const uint128 mantissa = (Join(a, b) << lead) | (lead == 0 ? 0 : c >> (64 - lead));
-  const Real128 turns{mantissa, -(2 - top) * 64 - lead - 1, false};
+  const Real128 turns{mantissa, -(kTop - top) * 64 - lead - 1, false};
   return Multiply(turns, Real128{kTwoPi, 2, false});
 }
 
 // cos and sin of a phase in [0, 1) turn.
-SinCos128 SinCosOfPhase(const Turns& phase) {
+template <size_t N>
+SinCos128 SinCosOfPhase(const Limbs<N>& phase) {
   // The nearest quarter turn and what is left of it: |r| ≤ 1/8 turn, exact, so that small angles keep all their digits.
   constexpr uint64_t kEighth = uint64_t{1} << 61;
-  const uint64_t shifted = phase.limb[2] + kEighth;  // wraps to quarter 0 above 7/8
+  const uint64_t shifted = phase[N - 1] + kEighth;  // wraps to quarter 0 above 7/8
   const unsigned quarter = static_cast<unsigned>(shifted >> 62);
-  Limbs r = {phase.limb[0], phase.limb[1], phase.limb[2] - (static_cast<uint64_t>(quarter) << 62)};
-  const bool below = r[2] >> 63 != 0;
+  Limbs<N> r = phase;
+  r[N - 1] -= static_cast<uint64_t>(quarter) << 62;
+  const bool below = r[N - 1] >> 63 != 0;
   if (below) {  // two's complement
-    r = {~r[0] + 1, ~r[1], ~r[2]};
-    if (r[0] == 0 && ++r[1] == 0) ++r[2];
+    bool carry = true;
+    for (uint64_t& limb : r) {
+      limb = ~limb + (carry ? 1 : 0);
+      carry = carry && limb == 0;
+    }
   }
   SinCos128 reduced = SinCosReduced(ScaleByTwoPi(r));
   reduced.sin.negative = below && reduced.sin.mantissa != 0;
@@ -118,6 +126,33 @@ SinCos128 SinCosOfPhase(const Turns& phase) {
     default:
       return SinCos128{negated(reduced.cos), reduced.sin};
   }
+}
+
+Limbs<3> FractionOf(const Turns& phase) { return {phase.limb[0], phase.limb[1], phase.limb[2]}; }
+
+// frequency·position modulo one turn, exactly, for 0 < position < 2^31 of at least 2^-64: the product of 256 and 53 bits
+// has at most 192 + 116 of them behind the point.
+Limbs<5> FractionOf(const Turns& frequency, double position) {
+  const uint64_t bits = BitsOf(position);
+  const uint64_t significand = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52;
+  const int places = 1075 - static_cast<int>(bits >> 52);  // position = significand·2^-places, 22 ≤ places ≤ 116
+  Limbs<5> product;
+  uint128 carry = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    carry += static_cast<uint128>(frequency.limb[i]) * significand;
+    product[i] = Low(carry);
+    carry >>= 64;
+  }
+  product[4] = Low(carry);
+  // The product has 192 + places bits behind the point, the answer 320.
+  const int up = 128 - places;
+  const int limbs = up / 64, shift = up % 64;
+  Limbs<5> fraction{};
+  for (int i = 4; i >= limbs; --i) {
+    fraction[i] = product[i - limbs] << shift;
+    if (shift != 0 && i > limbs) fraction[i] |= product[i - limbs - 1] >> (64 - shift);
+  }
+  return fraction;
 }
 
 }  // namespace
@@ -189,7 +224,14 @@ Real128 Reciprocal(const Real128& a) {
 }
 
 SinCos128 SinCosOfPosition(const Turns& frequency, int64_t position) {
-  SinCos128 result = SinCosOfPhase(PhaseOf(frequency, position < 0 ? -position : position));
+  SinCos128 result = SinCosOfPhase(FractionOf(PhaseOf(frequency, position < 0 ? -position : position)));
+  if (position < 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
+  return result;
+}
+
+SinCos128 SinCosOfFractionalPosition(const Turns& frequency, double position) {
+  if (position == 0) return SinCosOfPosition(frequency, 0);
+  SinCos128 result = SinCosOfPhase(FractionOf(frequency, position < 0 ? -position : position));
   if (position < 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
   return result;
 }
@@ -212,7 +254,7 @@ SinCos128 SinCosOfRadians(float angle) {
       const int shift = from % 64;
       window.limb[2 - i] = shift == 0 ? limb(from / 64) : limb(from / 64) << shift | limb(from / 64 + 1) >> (64 - shift);
     }
-    result = SinCosOfPhase(PhaseOf(window, static_cast<int64_t>(m)));
+    result = SinCosOfPhase(FractionOf(PhaseOf(window, static_cast<int64_t>(m))));
   }
   if (bits >> 31 != 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
   return result;

@@ -41,6 +41,12 @@ struct SinCos128 {
 // quarter turns give exact 0 and ±1. |position| < 2^63.
 SinCos128 SinCosOfPosition(const Turns& frequency, int64_t position);
 
+// The same of a fractional position: 0, or 2^-64 ≤ |position| < 2^31. The product is exact; what is left of it is as good as
+// the frequency: an error of |position|·2^-193 of a turn, which is 2^-97 relative for the smallest frequencies. Equal to
+// the above where the position is a whole number.
+SinCos128 SinCosOfFractionalPosition(const Turns& frequency, double position);
+inline constexpr double kSmallestFraction = 0x1p-64;
+
 // Of an angle in radians. Finite; the sine of −0 is +0, as every zero here.
 SinCos128 SinCosOfRadians(float angle);
 

@@ -83,12 +83,12 @@ void LoadChunk(std::span<const float> inv_freq, CompatChunk& chunk) {
 }
 
 // The trigonometry of one row.
-HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, int64_t position, float* HWY_RESTRICT cos,
+HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, float p, float* HWY_RESTRICT cos,
                              float* HWY_RESTRICT sin) {
   const DF d;
-  const float p = static_cast<float>(position);
   const float distance = p < 0 ? -p : p;
-  if (HWY_UNLIKELY(chunk.largest * distance > 0x1p30f || (distance != 0 && chunk.smallest < 0x1p-100f))) {
+  const float step = distance < 1 ? distance : 1;
+  if (HWY_UNLIKELY(chunk.largest * distance > 0x1p30f || (distance != 0 && chunk.smallest * step < 0x1p-100f))) {
     for (int64_t i = 0; i < columns; ++i) {
       cos[i] = CompatEntry(chunk.inv_freq[i] * p, Component::kCos);
       sin[i] = CompatEntry(chunk.inv_freq[i] * p, Component::kSin);
@@ -169,7 +169,7 @@ bool RunCompat(const AngleJob& job) {
         LoadChunk(std::span(job.plan->inv_freq_f32).subspan(static_cast<size_t>(column), static_cast<size_t>(columns)),
                   chunk);
       }
-      RunCompatRow(chunk, columns, job.Position(row), cos_values, sin_values);
+      RunCompatRow(chunk, columns, job.PositionF32(row), cos_values, sin_values);
       if (std::is_same_v<T, float> && factor == 1) {
         cos.Write(cos_values, row, 1, column, columns);
         sin.Write(sin_values, row, 1, column, columns);

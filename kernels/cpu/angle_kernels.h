@@ -10,7 +10,7 @@
 
 namespace phasor {
 
-// Rows of an angle table, checked. Row r is position first + r·stride, or ids[r].
+// Rows of an angle table, checked. Row r is position first + r·stride, ids[r] or fractional_ids[r]; one axis.
 struct AngleJob {
   const AngleSetup* setup = nullptr;  // exact
   const AnglePlan* plan = nullptr;    // compat
@@ -20,6 +20,7 @@ struct AngleJob {
   int64_t first = 0;
   int64_t stride = 1;
   std::span<const int64_t> ids;
+  std::span<const double> fractional_ids;
   int64_t rows = 0;
   void* cos = nullptr;  // of row 0; null: not wanted
   void* sin = nullptr;
@@ -28,21 +29,28 @@ struct AngleJob {
   bool stream = false;     // streaming stores wanted
   const CancelFlag* cancel = nullptr;
 
+  // Of whole positions.
   int64_t Position(int64_t row) const { return ids.empty() ? first + row * stride : ids[static_cast<size_t>(row)]; }
+  float PositionF32(int64_t row) const {
+    if (!fractional_ids.empty()) return static_cast<float>(fractional_ids[static_cast<size_t>(row)]);
+    return static_cast<float>(Position(row));
+  }
   bool Cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 };
 
 // Each writes the job's rows and returns true, or returns false when it saw the cancel flag. Exact ones give the correctly
 // rounded entry, whichever is called. Thread-safe; stack ≤ 32 KiB, no allocation.
 
-// Consecutive positions (stride 1, no ids), f32, f16 or bf16: recurrence from anchors at absolute multiples of 64.
+// Consecutive whole positions (stride 1, no ids), f32, f16 or bf16: recurrence from anchors at absolute multiples of 64.
 bool AngleRange(const AngleJob& job);
-// Any positions, f32, f16 or bf16: polynomial of the integer phase.
+// Any whole positions, f32, f16 or bf16: polynomial of the integer phase.
 bool AngleDirect(const AngleJob& job);
 // Precision kCompatF32, any positions, any dtype.
 bool AngleCompat(const AngleJob& job);
-// Exact, any positions, f64 (scalar, integers only).
+// Exact, any whole positions, f64 (scalar, integers only).
 bool AngleF64(const AngleJob& job);
+// Exact, fractional positions, any dtype (scalar, integers only).
+bool AngleFractional(const AngleJob& job);
 
 // The target that these run on: "AVX3".
 const char* AngleTargetName();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/cpu/angle_axes.h"
 #include "kernels/cpu/angle_kernels.h"
 #include "kernels/cpu/angle_repair.h"
 #include "kernels/cpu/store_policy.h"
@@ -21,12 +22,31 @@ absl::Status CheckPosition(__int128 position, int64_t row) {
   return absl::InvalidArgumentError(absl::StrCat("position of row ", row, " is out of range; |position| < 2^31 is allowed"));
 }
 
-absl::Status CheckPositions(const PositionSource& positions, RowRange rows) {
-  if (!positions.ids.empty()) {
-    if (rows.end > static_cast<int64_t>(positions.ids.size())) {
+absl::Status CheckCount(size_t count, RowRange rows) {
+  if (rows.end <= static_cast<int64_t>(count)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("row ", rows.end - 1, " has no position: there are ", count, " ids"));
+}
+
+absl::Status CheckFractions(std::span<const double> ids, RowRange rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const double id = ids[static_cast<size_t>(row)];
+    const double magnitude = id < 0 ? -id : id;
+    const bool in_range = magnitude == 0 || (magnitude >= kSmallestFraction && magnitude < kPositionLimit);
+    if (!in_range) {
       return absl::InvalidArgumentError(
-          absl::StrCat("row ", rows.end - 1, " has no position: there are ", positions.ids.size(), " ids"));
+          absl::StrCat("position of row ", row, " is out of range; 0 or 2^-64 ≤ |position| < 2^31 is allowed"));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPositions(const PositionSource& positions, RowRange rows) {
+  if (!positions.fractional_ids.empty()) {
+    if (auto status = CheckCount(positions.fractional_ids.size(), rows); !status.ok()) return status;
+    return CheckFractions(positions.fractional_ids, rows);
+  }
+  if (!positions.ids.empty()) {
+    if (auto status = CheckCount(positions.ids.size(), rows); !status.ok()) return status;
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       if (auto status = CheckPosition(positions.ids[static_cast<size_t>(row)], row); !status.ok()) return status;
     }
@@ -49,7 +69,10 @@ absl::Status CheckTask(const AngleTask& task, RowRange rows) {
     return absl::InvalidArgumentError(
         absl::StrCat("row_stride ", task.row_stride, " is less than the plan's ", task.plan->pairs(), " pairs"));
   }
-  return CheckPositions(task.positions, rows);
+  for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
+    if (auto status = CheckPositions(task.axis(axis), rows); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 void* RowAddress(void* base, int64_t row, const AngleTask& task) {
@@ -62,10 +85,14 @@ AngleJob MakeJob(const AngleTask& task, RowRange rows, const CancelFlag* cancel)
   job.inverse = task.inverse;
   job.dtype = task.dtype;
   job.stride = task.positions.stride;
-  if (task.positions.ids.empty()) {
-    job.first = task.positions.start + rows.begin * job.stride;
+  const auto begin = static_cast<size_t>(rows.begin);
+  const auto count = static_cast<size_t>(rows.end - rows.begin);
+  if (!task.positions.fractional_ids.empty()) {
+    job.fractional_ids = task.positions.fractional_ids.subspan(begin, count);
+  } else if (!task.positions.ids.empty()) {
+    job.ids = task.positions.ids.subspan(begin, count);
   } else {
-    job.ids = task.positions.ids.subspan(static_cast<size_t>(rows.begin), static_cast<size_t>(rows.end - rows.begin));
+    job.first = task.positions.start + rows.begin * job.stride;
   }
   job.rows = rows.end - rows.begin;
   job.cos = RowAddress(task.cos, rows.begin, task);
@@ -113,15 +140,22 @@ bool RunIds(const AngleJob& job) {
 }
 
 bool RunExact(AngleJob job, AngleSetupCache& setups) {
-  if (job.dtype == DType::kF64) {
+  if (job.dtype == DType::kF64 || !job.fractional_ids.empty()) {
     job.factor = ToReal128(job.plan->attention_factor);
     if (job.inverse) job.factor = Reciprocal(job.factor);
-    return AngleF64(job);
+    return job.fractional_ids.empty() ? AngleF64(job) : AngleFractional(job);
   }
   const auto setup = setups.Get(*job.plan, job.dtype, job.inverse);
   job.setup = setup.get();
   if (!job.ids.empty()) return RunIds(job);
   return job.stride == 1 && job.rows >= kShortestRun ? AngleRange(job) : AngleDirect(job);
+}
+
+bool HasFractions(const AngleTask& task) {
+  for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
+    if (!task.axis(axis).fractional_ids.empty()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -141,9 +175,28 @@ bool AngleF64(const AngleJob& job) {
   return true;
 }
 
+bool AngleFractional(const AngleJob& job) {
+  return VisitFloat(job.dtype, [&job](auto type) {
+    using T = typename decltype(type)::type;
+    for (int64_t row = 0; row < job.rows; ++row) {
+      if (job.Cancelled()) return false;
+      const double position = job.fractional_ids[static_cast<size_t>(row)];
+      T* const cos = job.cos == nullptr ? nullptr : static_cast<T*>(job.cos) + row * job.row_stride;
+      T* const sin = job.sin == nullptr ? nullptr : static_cast<T*>(job.sin) + row * job.row_stride;
+      for (int64_t i = 0; i < job.pairs; ++i) {
+        const SinCos128 value = SinCosOfFractionalPosition(job.plan->frequencies[static_cast<size_t>(i)], position);
+        if (cos != nullptr) cos[i] = RoundTo<T>(Multiply(value.cos, job.factor));
+        if (sin != nullptr) sin[i] = RoundTo<T>(Multiply(value.sin, job.factor));
+      }
+    }
+    return true;
+  });
+}
+
 absl::Status RunAngleTask(const AngleTask& task, RowRange rows, const CancelFlag* cancel, AngleSetupCache& setups) {
   if (rows.begin >= rows.end) return absl::OkStatus();
   if (auto status = CheckTask(task, rows); !status.ok()) return status;
+  if (task.plan->axes > 1) return RunAngleAxes(task, rows, cancel, setups);
   const AngleJob job = MakeJob(task, rows, cancel);
   if (job.Cancelled()) return absl::CancelledError("cancelled");
   const bool done = task.plan->precision == Precision::kCompatF32 ? AngleCompat(job) : RunExact(job, setups);
@@ -156,9 +209,9 @@ int64_t AngleRowsPerSlice(const AngleTask& task) {
   double cost = 0.8;
   if (task.plan->precision == Precision::kCompatF32) {
     cost = 2.2;
-  } else if (task.dtype == DType::kF64) {
-    cost = 130;
-  } else if (!task.positions.ids.empty() || task.positions.stride != 1) {
+  } else if (task.dtype == DType::kF64 || HasFractions(task)) {
+    cost = 150;
+  } else if (task.plan->axes > 1 || !task.positions.ids.empty() || task.positions.stride != 1) {
     cost = 4;
   }
   const double rows = 1e6 / (cost * static_cast<double>(task.plan->pairs()));

@@ -6,7 +6,13 @@ namespace phasor {
 namespace {
 
 // First byte of a key. Never reused for another layout.
-enum class KeyKind : uint8_t { kExactAngles = 1, kCompatF32Angles = 2, kBias = 3 };
+enum class KeyKind : uint8_t {
+  kExactAngles = 1,
+  kCompatF32Angles = 2,
+  kBias = 3,
+  kExactAxesAngles = 10,
+  kCompatF32AxesAngles = 11,
+};
 
 class KeyWriter {
  public:
@@ -30,21 +36,29 @@ class KeyWriter {
   std::string key_;
 };
 
+void WriteAxes(const AnglePlan& plan, KeyWriter& writer) {
+  if (plan.axes == 1) return;
+  writer.Word(static_cast<uint8_t>(plan.axes));
+  for (uint8_t axis : plan.axis_of_pair) writer.Word(axis);
+}
+
 std::string KeyOf(const AnglePlan& plan) {
   // Each precision keys what it computes from, and only that.
   if (plan.precision == Precision::kCompatF32) {
-    KeyWriter writer(KeyKind::kCompatF32Angles);
+    KeyWriter writer(plan.axes == 1 ? KeyKind::kCompatF32Angles : KeyKind::kCompatF32AxesAngles);
     writer.Word(static_cast<uint64_t>(plan.pairs()));
     for (float f : plan.inv_freq_f32) writer.Float(f);
     writer.Float(plan.attention_factor_f32);
+    WriteAxes(plan, writer);
     return std::move(writer).Take();
   }
-  KeyWriter writer(KeyKind::kExactAngles);
+  KeyWriter writer(plan.axes == 1 ? KeyKind::kExactAngles : KeyKind::kExactAxesAngles);
   writer.Word(static_cast<uint64_t>(plan.pairs()));
   for (const Turns& f : plan.frequencies) {
     for (uint64_t limb : f.limb) writer.Word(limb);
   }
   writer.Double(plan.attention_factor);
+  WriteAxes(plan, writer);
   return std::move(writer).Take();
 }
 

@@ -31,6 +31,8 @@ struct AnglePlan {
   std::vector<float> inv_freq_f32;  // per pair: correctly rounded; what kCompatF32 computes from
   DoubleDouble attention_factor{1, 0};  // A, good to 2^−100 (a given one is exact)
   float attention_factor_f32 = 1;       // A rounded once; what kCompatF32 multiplies by
+  int64_t axes = 1;                     // coordinates of a position, up to kMaxAxes
+  std::vector<uint8_t> axis_of_pair;    // per pair: whose coordinate turns it; empty with one axis
 
   int64_t pairs() const { return static_cast<int64_t>(frequencies.size()); }
 };

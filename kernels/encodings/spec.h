@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/encodings/spec_axes.h"
+
 namespace phasor {
 
 // Which channels form the pair i of a rotation of width d.
@@ -97,6 +99,7 @@ struct RopeSpec {
   std::optional<Pairing> pairing;          // default kHalfSplit
   std::optional<double> attention_factor;  // > 0; replaces the A of the schedule
   RopeSchedule schedule;
+  std::optional<RopeAxes> axes{};  // default: one axis
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };
 

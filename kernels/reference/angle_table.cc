@@ -1,8 +1,10 @@
+#include <array>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/checked_math.h"
+#include "kernels/core/sincos.h"
 #include "kernels/reference/tasks.h"
 
 namespace phasor::reference {
@@ -10,13 +12,36 @@ namespace {
 
 constexpr int64_t kPositionLimit = int64_t{1} << 31;
 
-std::optional<int64_t> PositionOf(const PositionSource& positions, int64_t row) {
+// A whole position or a fractional one.
+struct Position {
+  Wide exact;
+  float f32 = 0;
+};
+
+std::optional<Position> Whole(std::optional<int64_t> position) {
+  if (!position || *position <= -kPositionLimit || *position >= kPositionLimit) return std::nullopt;
+  return Position{Wide::FromInt(*position), static_cast<float>(*position)};
+}
+
+std::optional<Position> Fractional(double position) {
+  const double magnitude = position < 0 ? -position : position;
+  const bool in_range = magnitude == 0 || (magnitude >= kSmallestFraction && magnitude < kPositionLimit);
+  if (!in_range) return std::nullopt;
+  return Position{position, static_cast<float>(position)};
+}
+
+std::optional<Position> PositionOf(const PositionSource& positions, int64_t row) {
+  const auto index = static_cast<size_t>(row);
+  if (!positions.fractional_ids.empty()) {
+    if (index >= positions.fractional_ids.size()) return std::nullopt;
+    return Fractional(positions.fractional_ids[index]);
+  }
   if (!positions.ids.empty()) {
-    if (row >= static_cast<int64_t>(positions.ids.size())) return std::nullopt;
-    return positions.ids[row];
+    if (index >= positions.ids.size()) return std::nullopt;
+    return Whole(positions.ids[index]);
   }
   const auto distance = CheckedMul(row, positions.stride);
-  return distance ? CheckedAdd(positions.start, *distance) : std::nullopt;
+  return Whole(distance ? CheckedAdd(positions.start, *distance) : std::nullopt);
 }
 
 struct Entry {
@@ -25,8 +50,8 @@ struct Entry {
 };
 
 // One rounding of the exact product or quotient.
-Entry ExactEntry(const AngleTask& task, int64_t position, int64_t pair) {
-  const Wide turns = Wide::FromTurns(task.plan->frequencies[pair]) * Wide::FromInt(position);
+Entry ExactEntry(const AngleTask& task, const Position& position, int64_t pair) {
+  const Wide turns = Wide::FromTurns(task.plan->frequencies[pair]) * position.exact;
   const WideSinCos angle = SinCosOfTurns(turns);
   const Wide factor = Wide::Sum(task.plan->attention_factor);
   const BinaryFormat& format = FormatOf(task.dtype);
@@ -35,8 +60,8 @@ Entry ExactEntry(const AngleTask& task, int64_t position, int64_t pair) {
 }
 
 // What a float32 library computes, with cos and sin correctly rounded: every step is one float operation.
-Entry CompatEntry(const AngleTask& task, int64_t position, int64_t pair) {
-  const float angle = task.plan->inv_freq_f32[pair] * static_cast<float>(position);
+Entry CompatEntry(const AngleTask& task, const Position& position, int64_t pair) {
+  const float angle = task.plan->inv_freq_f32[pair] * position.f32;
   const WideSinCos exact = SinCosOfTurns(Wide(angle) / (Wide(2.0) * Pi()));  // of −0 as of 0: zeros are +0
   const float factor = task.plan->attention_factor_f32;
   const float cos = task.inverse ? ToFloat(exact.cos) / factor : ToFloat(exact.cos) * factor;
@@ -49,14 +74,19 @@ Entry CompatEntry(const AngleTask& task, int64_t position, int64_t pair) {
 
 absl::Status RunRow(const AngleTask& task, int64_t row) {
   if (task.cos == nullptr && task.sin == nullptr) return absl::InvalidArgumentError("angle table without an output");
-  const auto position = PositionOf(task.positions, row);
-  if (!position || *position <= -kPositionLimit || *position >= kPositionLimit) {
-    return absl::InvalidArgumentError(absl::StrCat("position of row ", row, " is not within ±(2^31 − 1)"));
+  std::array<Position, kMaxAxes> coordinates;
+  for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
+    const auto position = PositionOf(task.axis(axis), row);
+    if (!position) {
+      return absl::InvalidArgumentError(absl::StrCat("position of row ", row, " is not within ±(2^31 − 1)"));
+    }
+    coordinates[static_cast<size_t>(axis)] = *position;
   }
   const int64_t element_size = SizeOf(task.dtype);
   for (int64_t i = 0; i < task.plan->pairs(); ++i) {
+    const Position& position = coordinates[task.plan->axes == 1 ? 0 : task.plan->axis_of_pair[static_cast<size_t>(i)]];
     const Entry entry =
-        task.plan->precision == Precision::kCompatF32 ? CompatEntry(task, *position, i) : ExactEntry(task, *position, i);
+        task.plan->precision == Precision::kCompatF32 ? CompatEntry(task, position, i) : ExactEntry(task, position, i);
     const int64_t index = row * task.row_stride + i;
     if (task.cos != nullptr) StoreBits(task.cos, index, element_size, entry.cos);
     if (task.sin != nullptr) StoreBits(task.sin, index, element_size, entry.sin);

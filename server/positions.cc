@@ -1,0 +1,41 @@
+#include "server/positions.h"
+
+#include <span>
+
+namespace phasor::server {
+namespace {
+
+PositionSource SourceOf(int64_t start, int64_t stride, std::span<const int64_t> ids, std::span<const double> fractional,
+                        int64_t first_row) {
+  PositionSource source;
+  if (!fractional.empty()) {
+    source.fractional_ids = fractional.subspan(static_cast<size_t>(first_row));
+  } else if (!ids.empty()) {
+    source.ids = ids.subspan(static_cast<size_t>(first_row));
+  } else {
+    source.start = start + first_row * stride;
+    source.stride = stride;
+  }
+  return source;
+}
+
+int64_t BytesOf(const std::vector<int64_t>& ids, const std::vector<double>& fractional) {
+  return static_cast<int64_t>(ids.size() * sizeof(int64_t) + fractional.size() * sizeof(double));
+}
+
+}  // namespace
+
+PositionSource AxisPositions::Source(int64_t first_row) const { return SourceOf(start, stride, ids, fractional, first_row); }
+
+PositionSource PositionSet::Source(int64_t axis, int64_t first_row) const {
+  if (axis == 0) return SourceOf(start, stride, ids, fractional, first_row);
+  return more_axes[static_cast<size_t>(axis - 1)].Source(first_row);
+}
+
+int64_t PositionSet::bytes() const {
+  int64_t total = BytesOf(ids, fractional) + static_cast<int64_t>(hidden.size());
+  for (const AxisPositions& axis : more_axes) total += BytesOf(axis.ids, axis.fractional);
+  return total;
+}
+
+}  // namespace phasor::server
