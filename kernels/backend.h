@@ -60,7 +60,8 @@ struct AngleTask {
 };
 
 // Rotates `tokens` × `heads` vectors. Rows are tokens. For token t, head h: x at x + t·x_token_stride + h·x_head_stride
-// (elements of dtype; channels are contiguous), pair i is (i, i + n) or (2i, 2i + 1) of channels [0, 2n), n = pairs:
+// (elements of dtype; channels are contiguous), pair i is (i, i + n) or (2i, 2i + 1) of channels [0, 2n), n = pairs (with
+// kInterleavedToHalf the second where it is read and the first where it is written; the inverse the other way round):
 //   y_a = x_a·c − x_b·s,  y_b = x_b·c + x_a·s   (direction +1)
 //   y_a = x_a·c + x_b·s,  y_b = x_b·c − x_a·s   (inverse)
 // with c = cos[row·table_stride + i], row = t (or table_rows[t]). Computed as fma(x_a, c, −(x_b·s)) and so on in

@@ -46,8 +46,8 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
  private:
   // A tensor on its way.
   struct Work {
-    Work(const TensorInput& tensor, Pairing pairing, const TableRows& rows, bool per_batch, std::byte* out)
-        : gather(tensor.payload), rotation(tensor, pairing, rows, per_batch, out), bytes(tensor.bytes), data(out) {}
+    Work(const TensorInput& tensor, const RotationShape& shape, const TableRows& rows, bool per_batch, std::byte* out)
+        : gather(tensor.payload), rotation(tensor, shape, rows, per_batch, out), bytes(tensor.bytes), data(out) {}
     Gather gather;
     TensorRotation rotation;
     int64_t bytes;
@@ -106,8 +106,9 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     const TileSet* tiles = TilesFor(tensor).get();
     const TableRows rows{call_->core(), plan_.get(), TableTypeFor(tensor.dtype), item().inverse, &item().positions, 0,
                          tiles};
-    const Pairing pairing = std::get<RopeSpec>(item().source.spec.spec).pairing.value_or(Pairing::kHalfSplit);
-    const auto work = std::make_shared<Work>(tensor, pairing, rows, item().per_batch, data);
+    const auto& rope = std::get<RopeSpec>(item().source.spec.spec);
+    const RotationShape shape{rope.pairing.value_or(Pairing::kHalfSplit), rope.first_channel, item().backward};
+    const auto work = std::make_shared<Work>(tensor, shape, rows, item().per_batch, data);
     if (work->rotation.tokens() > 0 && work->rotation.TokensAreConsecutive()) {
       RunStage(i, work, work->rotation.tokens(), work->rotation.tokens_per_slice(), [this, work](RowRange tokens) {
         return work->rotation.GatherAndRotate(work->gather, tokens, &call_->context()->cancelled);

@@ -31,6 +31,12 @@ void MixFields(size_t& hash, const T& value) {
   if constexpr (requires { value.slopes; }) {
     for (double slope : value.slopes) Mix(hash, slope);
   }
+  if constexpr (requires { value.inv_freq; }) {
+    for (double frequency : value.inv_freq) Mix(hash, frequency);
+  }
+  if constexpr (requires { value.factors; }) {
+    for (double divisor : value.factors) Mix(hash, divisor);
+  }
   if constexpr (requires { value.schedule; }) {
     Mix(hash, value.schedule.index());
     std::visit([&hash](const auto& schedule) { MixFields(hash, schedule); }, value.schedule);

@@ -71,6 +71,7 @@ struct ApplyItem {
   PositionSet positions;  // plain; others are for `work`
   bool per_batch = false;
   bool inverse = false;
+  bool backward = false;  // angles negated, the factor as it is; not with inverse
   std::vector<TensorInput> tensors;
   int64_t payload_bytes = 0;
 };

@@ -31,22 +31,23 @@ void Gather::Copy(int64_t begin, int64_t end, std::byte* out) const {
   }
 }
 
-TensorRotation::TensorRotation(const TensorInput& tensor, Pairing pairing, const TableRows& rows, bool per_batch,
+TensorRotation::TensorRotation(const TensorInput& tensor, const RotationShape& shape, const TableRows& rows, bool per_batch,
                                std::byte* data)
-    : tensor_(tensor), pairing_(pairing), rows_(rows), per_batch_(per_batch), data_(data) {}
+    : tensor_(tensor), shape_(shape), rows_(rows), per_batch_(per_batch), data_(data) {}
 
 RotateTask TensorRotation::TaskFor(int64_t batch_row, int64_t position) const {
   RotateTask task;
   task.dtype = tensor_.dtype;
-  task.pairing = pairing_;
-  task.inverse = rows_.inverse;
+  task.pairing = shape_.pairing;
+  task.inverse = rows_.inverse || shape_.backward;
   task.heads = tensor_.heads;
-  task.head_dim = tensor_.head_dim;
+  task.head_dim = tensor_.head_dim - shape_.first_channel;
   task.pairs = rows_.plan->angle()->pairs();
   task.x_token_stride = task.y_token_stride = tensor_.sequence_stride;
   task.x_head_stride = task.y_head_stride = tensor_.head_stride;
   task.table_stride = task.pairs;
-  task.y = data_ + (batch_row * tensor_.batch_stride + position * tensor_.sequence_stride) * SizeOf(tensor_.dtype);
+  task.y = data_ + (batch_row * tensor_.batch_stride + position * tensor_.sequence_stride + shape_.first_channel) *
+                       SizeOf(tensor_.dtype);
   task.x = task.y;
   task.hint = StoreHint::kReadNext;
   return task;

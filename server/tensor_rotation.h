@@ -26,10 +26,18 @@ class Gather {
   std::vector<int64_t> starts_;  // of each piece
 };
 
+// Which channels turn, and how.
+struct RotationShape {
+  Pairing pairing = Pairing::kHalfSplit;
+  int64_t first_channel = 0;
+  bool backward = false;  // angles negated, with the table as it is
+};
+
 // The work on one tensor. `data` holds tensor.bytes bytes.
 class TensorRotation {
  public:
-  TensorRotation(const TensorInput& tensor, Pairing pairing, const TableRows& rows, bool per_batch, std::byte* data);
+  TensorRotation(const TensorInput& tensor, const RotationShape& shape, const TableRows& rows, bool per_batch,
+                 std::byte* data);
 
   // Tokens are numbered batch row by batch row. Rotates those of [tokens.begin, tokens.end).
   absl::Status Rotate(RowRange tokens, const CancelFlag* cancel) const;
@@ -49,7 +57,7 @@ class TensorRotation {
   RotateTask TaskFor(int64_t batch_row, int64_t position) const;
 
   const TensorInput& tensor_;
-  const Pairing pairing_;
+  const RotationShape shape_;
   const TableRows rows_;
   const bool per_batch_;
   std::byte* const data_;

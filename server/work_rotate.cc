@@ -12,7 +12,6 @@ ParsedWork ParseRotateWork(const v1::ApplyItem& message, ParseContext&) {
   if (message.rotate().has_query_scale()) return NotServed("rotate.query_scale", "query scales");
   if (message.spec().rope().has_xpos()) return NotServed("spec.rope.xpos", "xPos");
   if (message.spec().rope().has_axes()) return NotServed("spec.rope.axes", "several axes");
-  if (message.spec().rope().first_channel() != 0) return NotServed("spec.rope.first_channel", "channel offsets");
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -18,6 +19,7 @@
 //
 #include "hwy/highway.h"
 
+#include "kernels/cpu/interleave-inl.h"
 #include "kernels/cpu/rotate-inl.h"
 #include "kernels/cpu/rotate_heads-inl.h"
 
@@ -37,6 +39,13 @@ struct RotateArgs {
 };
 
 inline bool IsCancelled(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+
+// Heads that a rotation from one pairing to the other moves through scratch memory at a time.
+template <typename T>
+int64_t HeadsInScratch(const RotateTask& task) {
+  const int64_t fitting = (int64_t{64} << 10) / std::max<int64_t>(1, 2 * task.pairs * static_cast<int64_t>(sizeof(T)));
+  return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(task.heads, 1));
+}
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -69,6 +78,34 @@ bool RotateTokens(const RotateArgs& args) {
         std::memcpy(y + ia, &ya, sizeof(T));
         std::memcpy(y + ib, &yb, sizeof(T));
       }
+      if (args.copy_tail) std::memcpy(y + 2 * n, x + 2 * n, static_cast<size_t>(task.head_dim - 2 * n) * sizeof(T));
+    }
+  }
+  return true;
+}
+
+// kInterleavedToHalf: a half-split rotation out of (or, inverse, into) scratch memory in which the pairs lie in halves.
+template <typename T>
+bool RotateChangingPairing(const RotateArgs& args) {
+  const RotateTask& task = *args.task;
+  const int64_t n = task.pairs;
+  std::vector<T> scratch(static_cast<size_t>(2 * n));
+  RotateTask half = task;
+  half.pairing = Pairing::kHalfSplit;
+  half.tokens = half.heads = 1;
+  half.head_dim = 2 * n;
+  for (int64_t t = args.begin; t < args.end; ++t) {
+    const int64_t row = args.table_rows != nullptr ? args.table_rows[t] : t;
+    half.cos = static_cast<const ComputeType<T>*>(task.cos) + row * task.table_stride;
+    half.sin = static_cast<const ComputeType<T>*>(task.sin) + row * task.table_stride;
+    for (int64_t h = 0; h < task.heads; ++h) {
+      const T* x = static_cast<const T*>(task.x) + t * task.x_token_stride + h * task.x_head_stride;
+      T* y = static_cast<T*>(task.y) + t * task.y_token_stride + h * task.y_head_stride;
+      half.x = task.inverse ? x : scratch.data();
+      half.y = task.inverse ? scratch.data() : y;
+      if (!task.inverse) SplitPairs(x, scratch.data(), n);
+      if (!RotateTokens<T, Pairing::kHalfSplit, false>({&half, nullptr, 0, 1, args.cancel, false, 0})) return false;
+      if (task.inverse) JoinPairs(scratch.data(), y, n);
       if (args.copy_tail) std::memcpy(y + 2 * n, x + 2 * n, static_cast<size_t>(task.head_dim - 2 * n) * sizeof(T));
     }
   }
@@ -143,10 +180,65 @@ bool RotateTokens(const RotateArgs& args) {
   return !IsCancelled(args.cancel);
 }
 
+// kInterleavedToHalf: a half-split rotation out of (or, inverse, into) scratch memory in which the pairs lie in halves.
+template <typename T>
+bool RotateChangingPairing(const RotateArgs& args) {
+  using Step = StepOf<T, Pairing::kHalfSplit>;
+  using Stored = typename Step::Stored;
+  using C = ComputeType<T>;
+  const hn::ScalableTag<C> df;
+  const RotateTask& task = *args.task;
+  const int64_t n = task.pairs;
+  const int64_t group = HeadsInScratch<T>(task);
+  std::vector<Stored> memory(static_cast<size_t>(2 * n * group));
+  Stored* const scratch = memory.data();
+  const auto flip = task.inverse ? hn::Set(df, C{-0.0}) : hn::Zero(df);
+  TokenTables<C> tables;
+  for (int64_t t = args.begin; t < args.end; ++t) {
+    if (IsCancelled(args.cancel)) return false;
+    const int64_t row = args.table_rows != nullptr ? args.table_rows[t] : t;
+    const C* cos = static_cast<const C*>(task.cos) + row * task.table_stride;
+    const C* sin = static_cast<const C*>(task.sin) + row * task.table_stride;
+    for (int64_t h0 = 0; h0 < task.heads; h0 += group) {
+      const int64_t heads = std::min(group, task.heads - h0);
+      const Stored* x = static_cast<const Stored*>(task.x) + t * task.x_token_stride + h0 * task.x_head_stride;
+      Stored* y = static_cast<Stored*>(task.y) + t * task.y_token_stride + h0 * task.y_head_stride;
+      if (!task.inverse) {
+        for (int64_t h = 0; h < heads; ++h) SplitPairs(x + h * task.x_head_stride, scratch + h * 2 * n, n);
+      }
+      const Stored* from = task.inverse ? x : scratch;
+      Stored* to = task.inverse ? scratch : y;
+      const int64_t from_stride = task.inverse ? task.x_head_stride : 2 * n;
+      const int64_t to_stride = task.inverse ? 2 * n : task.y_head_stride;
+      for (int64_t first = 0; first < n; first += kBlockPairs) {
+        const int64_t pairs = std::min(n - first, kBlockPairs);
+        Step::Prepare(df, cos + first, sin + first, pairs, flip, tables);
+        const TokenSpans<Stored, TokenTables<C> > spans{from + first, to + first, from_stride, to_stride, heads, n,
+                                                        pairs,        0,          &tables};
+        if (HWY_UNLIKELY((RotateHeads<Step, false>(df, spans)))) {
+          for (int64_t h = 0; h < heads; ++h) {
+            CanonicalizeRow<T>(spans.y + h * to_stride, pairs);
+            CanonicalizeRow<T>(spans.y + h * to_stride + n, pairs);
+          }
+        }
+      }
+      for (int64_t h = 0; h < heads; ++h) {
+        if (task.inverse) JoinPairs(scratch + h * 2 * n, y + h * task.y_head_stride, n);
+        if (args.copy_tail) {
+          std::memcpy(y + h * task.y_head_stride + 2 * n, x + h * task.x_head_stride + 2 * n,
+                      static_cast<size_t>(task.head_dim - 2 * n) * sizeof(T));
+        }
+      }
+    }
+  }
+  return true;
+}
+
 #endif  // vectors
 
 template <typename T>
 bool RotateOfType(const RotateArgs& args, bool stream) {
+  if (args.task->pairing == Pairing::kInterleavedToHalf) return RotateChangingPairing<T>(args);
   if (args.task->pairing == Pairing::kHalfSplit) {
     return stream ? RotateTokens<T, Pairing::kHalfSplit, kHasStreaming>(args)
                   : RotateTokens<T, Pairing::kHalfSplit, false>(args);
@@ -200,7 +292,7 @@ absl::Status CheckRotate(const RotateTask& task, RowRange rows) {
 
 // Streaming needs every vector that it stores to begin at a multiple of a line.
 bool CanStream(const RotateTask& task) {
-  if (task.x == task.y) return false;
+  if (task.x == task.y || task.pairing == Pairing::kInterleavedToHalf) return false;
   const int64_t size = SizeOf(task.dtype);
   const int64_t span = (task.pairing == Pairing::kHalfSplit ? task.pairs : 2 * task.pairs) * size;
   const int64_t ors = static_cast<int64_t>(reinterpret_cast<uintptr_t>(task.y)) | (task.y_token_stride * size) |

@@ -21,29 +21,60 @@ void CheckWidths(RopeSpec& rope, SpecChecker& check) {
   }
 }
 
+void CheckBase(RopeSpec& rope, BaseUse use, SpecChecker& check) {
+  if (use == BaseUse::kPowers) {
+    check.Default("rope.base", rope.base, 10000.0, "10000");
+    return check.Positive("rope.base", *rope.base);
+  }
+  if (!rope.base) return;
+  check.Positive("rope.base", *rope.base);
+  check.Warn("rope.base", "has no effect: this schedule's frequencies are not powers of a base");
+  rope.base.reset();
+}
+
+void CheckXpos(XposScale& xpos, SpecChecker& check) {
+  check.Default("rope.xpos.scale_base", xpos.scale_base, 512.0, "512");
+  check.InRange("rope.xpos.scale_base", *xpos.scale_base, 1, 1e15);
+  constexpr int64_t kLast = (int64_t{1} << 31) - 1;
+  if (xpos.center) check.InRange("rope.xpos.center", *xpos.center, -kLast, kLast);
+}
+
 std::string LimitText() { return "values that keep every frequency between 2^-96 and 2^63 turns per position"; }
 
 }  // namespace
 
 absl::StatusOr<CanonicalSpec> CanonicalizeRope(const EncodingSpec& spec,
-                                               void (*check_schedule)(RopeSpec& rope, SpecChecker& check)) {
+                                               void (*check_schedule)(RopeSpec& rope, SpecChecker& check),
+                                               BaseUse base_use) {
   CanonicalSpec canonical{spec, {}, {}};
   RopeSpec& rope = std::get<RopeSpec>(canonical.spec);
   SpecChecker check(&canonical);
   CheckWidths(rope, check);
-  check.Default("rope.base", rope.base, 10000.0, "10000");
-  check.Positive("rope.base", *rope.base);
+  CheckBase(rope, base_use, check);
   check.Default("rope.pairing", rope.pairing, Pairing::kHalfSplit, "half_split");
-  if (*rope.pairing != Pairing::kHalfSplit && *rope.pairing != Pairing::kInterleaved) {
-    check.Fail("rope.pairing", absl::StrCat(static_cast<int>(*rope.pairing)), "half_split, interleaved");
+  if (*rope.pairing < Pairing::kHalfSplit || *rope.pairing > Pairing::kInterleavedToHalf) {
+    check.Fail("rope.pairing", absl::StrCat(static_cast<int>(*rope.pairing)),
+               "half_split, interleaved, interleaved_to_half");
   }
   if (rope.attention_factor) {
     check.InRange("rope.attention_factor", *rope.attention_factor, kMinAttentionFactor, kMaxAttentionFactor);
+  }
+  if (rope.xpos) CheckXpos(*rope.xpos, check);
+  if (check.ok()) {
+    check.InRange("rope.first_channel", rope.first_channel, 0, rope.head_dim - *rope.rotary_dim);
   }
   // A schedule's checks read the fields above, so they run only on sound ones.
   if (check.ok()) check_schedule(rope, check);
   if (!check.ok()) return check.status();
   return canonical;
+}
+
+std::string IndexedField(std::string_view field, size_t i) { return absl::StrCat(std::string(field), "[", i, "]"); }
+
+void CheckPairCount(std::string_view field, const RopeSpec& rope, const std::vector<double>& list, SpecChecker& check) {
+  const int64_t pairs = *rope.rotary_dim / 2;
+  if (static_cast<int64_t>(list.size()) == pairs) return;
+  check.Fail(field, absl::StrCat(list.size(), " entries"), absl::StrCat(pairs, " entries (rotary_dim/2)"));
 }
 
 std::vector<Wide> RopeFrequencies(const Wide& base, int64_t dim, int64_t count) {

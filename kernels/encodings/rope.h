@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,9 +22,20 @@ namespace phasor {
 inline constexpr double kMinAttentionFactor = 1e-4;
 inline constexpr double kMaxAttentionFactor = 1e4;
 
+// Whether a schedule's frequencies come from the base. Where they do not, the canonical spec has none, and a given one is a
+// warning.
+enum class BaseUse : uint8_t { kPowers, kNone };
+
 // Defaults and checks of RopeSpec's own fields, then those of the schedule, which `check_schedule` handles.
 absl::StatusOr<CanonicalSpec> CanonicalizeRope(const EncodingSpec& spec,
-                                               void (*check_schedule)(RopeSpec& rope, SpecChecker& check));
+                                               void (*check_schedule)(RopeSpec& rope, SpecChecker& check),
+                                               BaseUse base_use = BaseUse::kPowers);
+
+// "field[i]".
+std::string IndexedField(std::string_view field, size_t i);
+
+// Fails unless a list has one entry per pair.
+void CheckPairCount(std::string_view field, const RopeSpec& rope, const std::vector<double>& list, SpecChecker& check);
 
 // base^(−2i/dim) for i < count.
 std::vector<Wide> RopeFrequencies(const Wide& base, int64_t dim, int64_t count);
@@ -49,22 +62,29 @@ inline constexpr std::string_view kFactorRange =
     "finite, > 0 (≥ 1 is usual), every frequency within 2^-96 … 2^63 turns per position";
 
 // Cards: the parameters that every RoPE schedule has, followed by its own.
-inline constexpr std::array<ParameterCard, 5> kRopeParameters{{
+inline constexpr std::array<ParameterCard, 7> kRopeParameters{{
     {"head_dim", "channels of one attention head", "required", "2 … 65536"},
     {"rotary_dim", "channels that rotate, from the first; the exponents run over this width", "head_dim",
      "even, 2 … head_dim"},
     {"base", "base of the geometric frequencies (rope_theta in configurations)", "10000", kBaseRange},
-    {"pairing", "which channels form a pair: half_split (i, i + rotary_dim/2) or interleaved (2i, 2i + 1)", "half_split",
-     "half_split, interleaved"},
+    {"pairing",
+     "which channels form a pair: half_split (i, i + rotary_dim/2), interleaved (2i, 2i + 1), or interleaved_to_half: read "
+     "as "
+     "the second, written as the first",
+     "half_split", "half_split, interleaved, interleaved_to_half"},
     {"attention_factor", "factor on cos and sin; replaces the schedule's own", "the schedule's own (1 for most)",
      "0.0001 … 10000"},
+    {"xpos", "factors on q and k that decay with the distance: scale_base and center", "absent",
+     "scale_base 1 … 1e15 (default 512); |center| < 2^31 (default: half the sequence length)"},
+    {"first_channel", "first channel that rotates; those before it pass through", "0", "0 … head_dim − rotary_dim"},
 }};
+inline constexpr std::size_t kRopeParameterCount = kRopeParameters.size();
 
 template <std::size_t N>
-constexpr std::array<ParameterCard, 5 + N> WithRopeParameters(const std::array<ParameterCard, N>& own) {
-  std::array<ParameterCard, 5 + N> all{};
-  for (std::size_t i = 0; i < 5; ++i) all[i] = kRopeParameters[i];
-  for (std::size_t i = 0; i < N; ++i) all[5 + i] = own[i];
+constexpr std::array<ParameterCard, kRopeParameterCount + N> WithRopeParameters(const std::array<ParameterCard, N>& own) {
+  std::array<ParameterCard, kRopeParameterCount + N> all{};
+  for (std::size_t i = 0; i < kRopeParameterCount; ++i) all[i] = kRopeParameters[i];
+  for (std::size_t i = 0; i < N; ++i) all[kRopeParameterCount + i] = own[i];
   return all;
 }
 

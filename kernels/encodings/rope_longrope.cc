@@ -36,13 +36,8 @@ constexpr Card kCard{
 };
 
 void CheckList(const RopeSpec& rope, std::string_view field, const std::vector<double>& list, SpecChecker& check) {
-  const int64_t pairs = *rope.rotary_dim / 2;
-  if (static_cast<int64_t>(list.size()) != pairs) {
-    return check.Fail(field, absl::StrCat(list.size(), " entries"), absl::StrCat(pairs, " entries (rotary_dim/2)"));
-  }
-  for (size_t i = 0; i < list.size() && check.ok(); ++i) {
-    check.Positive(absl::StrCat(std::string(field), "[", i, "]"), list[i]);
-  }
+  CheckPairCount(field, rope, list, check);
+  for (size_t i = 0; i < list.size() && check.ok(); ++i) check.Positive(IndexedField(field, i), list[i]);
 }
 
 void CheckLengths(LongRopeSchedule& s, bool needs_factor, SpecChecker& check) {

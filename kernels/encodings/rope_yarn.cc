@@ -20,6 +20,11 @@ constexpr auto kParameters = WithRopeParameters(std::array{
                   "DeepSeek form, denominator of it, and the multiplier on the softmax scale; 0 means "
                   "absent",
                   "absent", "0 … 1000"},
+    ParameterCard{"attention_coefficient", "c in A and g; 0 makes A 1", "0.1", "0 … 10"},
+    ParameterCard{"log_blend", "blend the logarithms of the two frequencies", "false", "true, false"},
+    ParameterCard{"attention_factor_multiplier", "factor on A, whatever gives A but RopeSpec.attention_factor", "1",
+                  "0.0001 … 10000"},
+    ParameterCard{"extrapolation_factor", "e: the share of the ramp that keeps frequencies", "1", "0 … 1"},
 });
 
 constexpr Card kCard{
@@ -29,17 +34,24 @@ constexpr Card kCard{
         "logits a little through a factor on cos and sin. The DeepSeek form moves that factor, in part or whole, "
         "into the softmax scale.",
     .formula =
-        "lo, hi = d·ln(M₀/(β·2π))/(2·ln base) for β_fast, β_slow; r_i = clamp((i − lo)/(hi − lo), 0, 1); "
-        "inv_freq_i = θ_i·(1 − r_i) + θ_i/factor·r_i; A = 0.1·ln factor + 1, or g(mscale)/g(mscale_all_dim) with "
-        "g(m) = 0.1·m·ln factor + 1 when both are given",
+        "lo, hi = d·ln(M₀/(β·2π))/(2·ln base) for β_fast, β_slow; r_i = 1 − (1 − clamp((i − lo)/(hi − lo), 0, 1))·e; "
+        "inv_freq_i = θ_i·(1 − r_i) + θ_i/factor·r_i, or θ_i/factor^r_i with log_blend; A = c·ln factor + 1, or "
+        "g(mscale)/g(mscale_all_dim) with g(m) = c·m·ln factor + 1 when both are given; c = 0.1, e = 1",
     .parameters = kParameters,
-    .used_by = "Qwen2.5 and Qwen3 long context, gpt-oss (truncate false), Olmo-3, DeepSeek-V2/V3, Kimi; rope_type \"yarn\"",
+    .used_by =
+        "Qwen2.5 and Qwen3 long context, gpt-oss (truncate false), Olmo-3, DeepSeek-V2/V3, Kimi; rope_type \"yarn\". "
+        "TeleChat3: attention_coefficient 0.07. Grok-1: log_blend, attention_coefficient 0. ggml: extrapolation_factor is "
+        "ext_factor, attention_factor_multiplier is attn_factor, and factor is 1/freq_scale",
     .pitfalls =
         "Libraries disagree on which length is the original one and on whether the factor is taken as given; "
         "attention_factor replaces A in some and multiplies it in others (here: replaces). beta_fast and "
-        "beta_slow swapped turn the ramp around. truncate is easily lost in nested configurations.",
+        "beta_slow swapped turn the ramp around. truncate is easily lost in nested configurations. ggml leaves A alone when "
+        "ext_factor is 0 (say attention_coefficient 0), and llama.cpp's attn_factor is divided by 1 + 0.1·ln factor on the "
+        "way, so that its default of 1 gives what A is here.",
     .source = "Peng et al., arXiv 2309.00071; the DeepSeek form from DeepSeek-V2's modelling code",
 };
+
+constexpr double kAttentionCoefficient = 0.1;
 
 // The ends of the ramp, in pairs.
 struct Ramp {
@@ -77,10 +89,28 @@ Ramp RampOf(const RopeSpec& rope, const YarnSchedule& yarn) {
   return ramp;
 }
 
-// 0.1·m·ln s + 1, and 1 when nothing is stretched.
-Wide MagnitudeScale(double factor, double mscale) {
-  if (factor <= 1) return 1.0;
-  return Wide(mscale) * Log(factor) / 10.0 + 1.0;
+// c·m·ln s + 1, and 1 when nothing is stretched. The default coefficient is 1/10 itself, not the double beside it.
+Wide MagnitudeScale(const YarnSchedule& yarn, double mscale) {
+  if (yarn.factor <= 1) return 1.0;
+  const Wide coefficient =
+      *yarn.attention_coefficient == kAttentionCoefficient ? Wide(1.0) / 10.0 : Wide(*yarn.attention_coefficient);
+  return Wide(mscale) * Log(yarn.factor) * coefficient + 1.0;
+}
+
+void CheckAttention(YarnSchedule& yarn, SpecChecker& check) {
+  if (yarn.mscale) check.InRange("rope.yarn.mscale", *yarn.mscale, 0, 1000);
+  if (yarn.mscale_all_dim) check.InRange("rope.yarn.mscale_all_dim", *yarn.mscale_all_dim, 0, 1000);
+  // The libraries test these two for truth, so 0 says the same as nothing.
+  if (yarn.mscale == 0.0) yarn.mscale.reset();
+  if (yarn.mscale_all_dim == 0.0) yarn.mscale_all_dim.reset();
+  check.Default("rope.yarn.attention_coefficient", yarn.attention_coefficient, kAttentionCoefficient, "0.1");
+  check.InRange("rope.yarn.attention_coefficient", *yarn.attention_coefficient, 0, 10);
+  check.Default("rope.yarn.log_blend", yarn.log_blend, false, "false");
+  check.Default("rope.yarn.attention_factor_multiplier", yarn.attention_factor_multiplier, 1.0, "1");
+  check.InRange("rope.yarn.attention_factor_multiplier", *yarn.attention_factor_multiplier, kMinAttentionFactor,
+                kMaxAttentionFactor);
+  check.Default("rope.yarn.extrapolation_factor", yarn.extrapolation_factor, 1.0, "1");
+  check.InRange("rope.yarn.extrapolation_factor", *yarn.extrapolation_factor, 0, 1);
 }
 
 void CheckYarn(RopeSpec& rope, SpecChecker& check) {
@@ -92,11 +122,7 @@ void CheckYarn(RopeSpec& rope, SpecChecker& check) {
   check.Default("rope.yarn.beta_slow", yarn.beta_slow, 1.0, "1");
   check.InRange("rope.yarn.beta_slow", *yarn.beta_slow, 1e-9, 1e9);
   check.Default("rope.yarn.truncate", yarn.truncate, true, "true");
-  if (yarn.mscale) check.InRange("rope.yarn.mscale", *yarn.mscale, 0, 1000);
-  if (yarn.mscale_all_dim) check.InRange("rope.yarn.mscale_all_dim", *yarn.mscale_all_dim, 0, 1000);
-  // The libraries test these two for truth, so 0 says the same as nothing.
-  if (yarn.mscale == 0.0) yarn.mscale.reset();
-  if (yarn.mscale_all_dim == 0.0) yarn.mscale_all_dim.reset();
+  CheckAttention(yarn, check);
   if (*rope.base <= 1) {
     check.Fail("rope.base", FormatNumber(*rope.base), "more than 1: YaRN's ramp divides by ln base");
   }
@@ -107,6 +133,9 @@ void CheckYarn(RopeSpec& rope, SpecChecker& check) {
   }
   if (rope.attention_factor) {
     check.Warn("rope.attention_factor", "replaces YaRN's own factor on cos and sin (some libraries multiply the two)");
+    if (*yarn.attention_factor_multiplier != 1) {
+      check.Warn("rope.yarn.attention_factor_multiplier", "has no effect: attention_factor replaces what it multiplies");
+    }
   } else if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value()) {
     check.Warn(yarn.mscale ? "rope.yarn.mscale" : "rope.yarn.mscale_all_dim",
                "the other one of mscale and mscale_all_dim is absent, so the attention factor is 0.1·ln factor + 1 (some "
@@ -127,18 +156,21 @@ absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optiona
     Wide r = (Wide::FromInt(static_cast<int64_t>(i)) - ramp.low) / width;
     if (r < 0.0) r = 0.0;
     if (r > 1.0) r = 1.0;
-    inv_freq[i] = inv_freq[i] * (Wide(1.0) - r) + inv_freq[i] / yarn.factor * r;
+    if (*yarn.extrapolation_factor != 1) r = Wide(1.0) - (Wide(1.0) - r) * *yarn.extrapolation_factor;
+    inv_freq[i] =
+        *yarn.log_blend ? inv_freq[i] / Pow(yarn.factor, r) : inv_freq[i] * (Wide(1.0) - r) + inv_freq[i] / yarn.factor * r;
   }
 
   const bool deepseek_form = yarn.mscale && yarn.mscale_all_dim;
   const Wide attention_factor =
-      deepseek_form ? MagnitudeScale(yarn.factor, *yarn.mscale) / MagnitudeScale(yarn.factor, *yarn.mscale_all_dim)
-                    : MagnitudeScale(yarn.factor, 1);
+      (deepseek_form ? MagnitudeScale(yarn, *yarn.mscale) / MagnitudeScale(yarn, *yarn.mscale_all_dim)
+                     : MagnitudeScale(yarn, 1)) *
+      *yarn.attention_factor_multiplier;
   auto resolved =
       ResolveRope(rope, inv_freq, attention_factor, precision, deepseek_form ? "rope.yarn.mscale" : "rope.yarn.factor");
   if (!resolved.ok()) return resolved;
   if (yarn.mscale_all_dim) {
-    const Wide g = MagnitudeScale(yarn.factor, *yarn.mscale_all_dim);
+    const Wide g = MagnitudeScale(yarn, *yarn.mscale_all_dim);
     resolved->softmax_scale_multiplier = ToDouble(g * g);
   }
   resolved->derived = {{"low_raw", ToString(ramp.low_raw, 15)},

@@ -5,8 +5,9 @@ namespace {
 
 // The list. Constant-initialised: no scheme registers itself, so none can be lost by a linker.
 constexpr const Scheme* kSchemes[] = {
-    &kRopeDefault,  &kRopeLinear,       &kRopeNtkAware, &kRopeDynamicNtk, &kRopeYarn, &kRopeLlama3,
-    &kRopeLongRope, &kRopeProportional, &kRopeQwen1Ntk, &kSinusoidal,     &kAlibi,
+    &kRopeDefault,     &kRopeLinear,   &kRopeNtkAware,     &kRopeDynamicNtk, &kRopeYarn,
+    &kRopeLlama3,      &kRopeLongRope, &kRopeProportional, &kRopeQwen1Ntk,   &kRopeNtkMixed,
+    &kRopeFreqFactors, &kRopeInvFreq,  &kRopePixel,        &kSinusoidal,     &kAlibi,
 };
 
 struct ScheduleToScheme {
@@ -19,6 +20,10 @@ struct ScheduleToScheme {
   const Scheme& operator()(const LongRopeSchedule&) const { return kRopeLongRope; }
   const Scheme& operator()(const ProportionalSchedule&) const { return kRopeProportional; }
   const Scheme& operator()(const Qwen1NtkSchedule&) const { return kRopeQwen1Ntk; }
+  const Scheme& operator()(const NtkMixedSchedule&) const { return kRopeNtkMixed; }
+  const Scheme& operator()(const FreqFactorsSchedule&) const { return kRopeFreqFactors; }
+  const Scheme& operator()(const InvFreqSchedule&) const { return kRopeInvFreq; }
+  const Scheme& operator()(const PixelSchedule&) const { return kRopePixel; }
 };
 
 struct SpecToScheme {

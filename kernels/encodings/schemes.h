@@ -15,6 +15,10 @@ extern const Scheme kRopeLlama3;
 extern const Scheme kRopeLongRope;
 extern const Scheme kRopeProportional;
 extern const Scheme kRopeQwen1Ntk;
+extern const Scheme kRopeNtkMixed;
+extern const Scheme kRopeFreqFactors;
+extern const Scheme kRopeInvFreq;
+extern const Scheme kRopePixel;
 extern const Scheme kSinusoidal;
 extern const Scheme kAlibi;
 

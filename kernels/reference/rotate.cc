@@ -1,4 +1,5 @@
 #include <cmath>
+#include <vector>
 
 #include "kernels/core/narrow.h"
 #include "kernels/reference/tasks.h"
@@ -19,14 +20,19 @@ void Store(void* base, int64_t index, ComputeType<T> value) {
 template <typename T>
 void RotateHead(const RotateTask& task, int64_t x, int64_t y, int64_t table) {
   using C = ComputeType<T>;
-  const bool half_split = task.pairing == Pairing::kHalfSplit;
+  const bool changes = task.pairing == Pairing::kInterleavedToHalf;
+  const bool reads_halves = task.pairing == Pairing::kHalfSplit || (changes && task.inverse);
+  const bool writes_halves = changes != reads_halves;
+  // Read before anything is written: in place, a pair may be written where another one is still to be read.
+  std::vector<C> values(static_cast<size_t>(2 * task.pairs));
+  for (int64_t c = 0; c < 2 * task.pairs; ++c) values[static_cast<size_t>(c)] = Load<T>(task.x, x + c);
   for (int64_t i = 0; i < task.pairs; ++i) {
-    const int64_t a = half_split ? i : 2 * i;
-    const int64_t b = half_split ? i + task.pairs : 2 * i + 1;
+    const int64_t a = writes_halves ? i : 2 * i;
+    const int64_t b = writes_halves ? i + task.pairs : 2 * i + 1;
     const C cos = FromBits<C>(LoadBits(task.cos, table + i, sizeof(C)));
     const C sin = FromBits<C>(LoadBits(task.sin, table + i, sizeof(C)));
-    const C x_a = Load<T>(task.x, x + a);
-    const C x_b = Load<T>(task.x, x + b);
+    const C x_a = values[static_cast<size_t>(reads_halves ? i : 2 * i)];
+    const C x_b = values[static_cast<size_t>(reads_halves ? i + task.pairs : 2 * i + 1)];
     const C signed_sin = task.inverse ? -sin : sin;
     Store<T>(task.y, y + a, std::fma(x_a, cos, -(x_b * signed_sin)));
     Store<T>(task.y, y + b, std::fma(x_b, cos, x_a * signed_sin));

@@ -75,6 +75,57 @@ AlibiSpec AlibiWithSlopes(std::vector<double> slopes) {
   return alibi;
 }
 
+// YaRN as Grok-1, TeleChat3 and ggml (ext_factor 0.5, attn_factor 1.2; ext_factor 0, which is plain interpolation) have it.
+void AppendYarnForms(std::vector<Case>& cases) {
+  YarnSchedule grok = Yarn(16, 8192);
+  grok.log_blend = true;
+  grok.attention_coefficient = 0;
+  grok.beta_fast = 8;
+  cases.push_back({"rope_yarn/grok-1", Rope(128, 10000, grok), {}});
+  YarnSchedule telechat = Yarn(4, 8192);
+  telechat.attention_coefficient = 0.07;
+  cases.push_back({"rope_yarn/telechat3", Rope(128, 1e6, telechat), {}});
+  YarnSchedule ggml = Yarn(8, 4096);
+  ggml.extrapolation_factor = 0.5;
+  ggml.attention_factor_multiplier = 1.2;
+  cases.push_back({"rope_yarn/ggml", Partial(128, 64, 10000, Pairing::kInterleaved), {}});
+  std::get<RopeSpec>(cases.back().spec).schedule = ggml;
+  ggml.extrapolation_factor = 0;
+  ggml.attention_coefficient = 0;
+  cases.push_back({"rope_yarn/ggml-without-extrapolation", Rope(64, 10000, ggml), {}});
+}
+
+// Schedules of given numbers, and the forms of RoPE beside the schedule.
+void AppendGivenRope(std::vector<Case>& cases) {
+  cases.push_back({"rope_ntk_mixed/fixed", Rope(128, 10000, NtkMixedSchedule{8, {}}), {}});
+  cases.push_back({"rope_ntk_mixed/mixed", Rope(64, 10000, NtkMixedSchedule{8, 0.625}), {}});
+  FreqFactorsSchedule ggml;
+  InvFreqSchedule given;
+  for (int i = 0; i < 32; ++i) {
+    ggml.factors.push_back(i < 15 ? 1.0 : i < 18 ? 1.0 + 2.25 * (i - 14) : 8.0);
+    given.inv_freq.push_back(i == 31 ? 0.0 : static_cast<double>(1.0f / static_cast<float>(1 + 3 * i)));
+  }
+  cases.push_back({"rope_freq_factors/llama-3-like", Rope(64, 500000, ggml), {}});
+  ggml.factor = 4;
+  cases.push_back({"rope_freq_factors/with-freq-scale", Rope(64, 500000, ggml), {}});
+  RopeSpec buffer = Rope(64, 10000, given);
+  buffer.base.reset();
+  cases.push_back({"rope_inv_freq/buffer-of-floats", buffer, {}});
+  RopeSpec pixel = Rope(64, 10000, PixelSchedule{});
+  pixel.base.reset();
+  cases.push_back({"rope_pixel/eva-02", pixel, {}});
+  RopeSpec one_pixel = pixel;
+  one_pixel.head_dim = 2;
+  one_pixel.schedule = PixelSchedule{3.0};
+  cases.push_back({"rope_pixel/one-pair", one_pixel, {}});
+  RopeSpec mla = Partial(192, 64, 10000, Pairing::kInterleavedToHalf);
+  mla.first_channel = 128;
+  cases.push_back({"rope_default/mla-slice", mla, {}});
+  RopeSpec xpos = Rope(64, 10000);
+  xpos.xpos = XposScale{512.0, 1024};
+  cases.push_back({"rope_default/xpos", xpos, {}});
+}
+
 void AppendRope(std::vector<Case>& cases) {
   cases.push_back({"rope_default/llama-2-7b", Rope(128, 10000), {}});
   cases.push_back({"rope_default/one-pair", Rope(2, 10000), {}});
@@ -102,6 +153,8 @@ void AppendRope(std::vector<Case>& cases) {
   cases.push_back({"rope_longrope/phi-3-mini-long", Rope(96, 10000, LongRope(48, 4096, 131072)), 131072});
   cases.push_back({"rope_proportional/gemma-4-e2b", Rope(512, 1e6, ProportionalSchedule{0.25, {}}), {}});
   cases.push_back({"rope_qwen1_ntk/qwen-7b-chat", Rope(128, 10000, Qwen1NtkSchedule{8192}), 16385});
+  AppendYarnForms(cases);
+  AppendGivenRope(cases);
 }
 
 void AppendOthers(std::vector<Case>& cases) {

@@ -42,10 +42,15 @@ void Reference(const RotateTask& task) {
       const int64_t x = t * task.x_token_stride + h * task.x_head_stride;
       const int64_t y = t * task.y_token_stride + h * task.y_head_stride;
       const int64_t row = task.table_rows.empty() ? t : task.table_rows[static_cast<size_t>(t)];
+      const bool changes = task.pairing == Pairing::kInterleavedToHalf;
+      const bool from_halves = task.pairing == Pairing::kHalfSplit || (changes && task.inverse);
+      const bool to_halves = task.pairing == Pairing::kHalfSplit || (changes && !task.inverse);
+      std::vector<C> head;
+      for (int64_t i = 0; i < 2 * n; ++i) head.push_back(Widen<C>(LoadAt<T>(task.x, x + i)));
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t a = task.pairing == Pairing::kHalfSplit ? i : 2 * i;
-        const int64_t b = task.pairing == Pairing::kHalfSplit ? i + n : 2 * i + 1;
-        const C x_a = Widen<C>(LoadAt<T>(task.x, x + a)), x_b = Widen<C>(LoadAt<T>(task.x, x + b));
+        const C x_a = head[static_cast<size_t>(from_halves ? i : 2 * i)];
+        const C x_b = head[static_cast<size_t>(from_halves ? i + n : 2 * i + 1)];
+        const int64_t a = to_halves ? i : 2 * i, b = to_halves ? i + n : 2 * i + 1;
         const C c = LoadAt<C>(task.cos, row * task.table_stride + i), s = LoadAt<C>(task.sin, row * task.table_stride + i);
         const C y_a = task.inverse ? std::fma(x_a, c, x_b * s) : std::fma(x_a, c, -(x_b * s));
         const C y_b = task.inverse ? std::fma(x_b, c, -(x_a * s)) : std::fma(x_b, c, x_a * s);
@@ -75,7 +80,10 @@ struct Case {
   StoreHint hint = StoreHint::kAuto;
 
   std::string Text() const {
-    return std::string(Name(dtype)) + (pairing == Pairing::kHalfSplit ? " half" : " interleaved") +
+    return std::string(Name(dtype)) +
+           (pairing == Pairing::kHalfSplit     ? " half"
+            : pairing == Pairing::kInterleaved ? " interleaved"
+                                               : " interleaved to half") +
            (inverse ? " inverse" : "") + (in_place ? " in place" : "") + " layout " +
            std::to_string(static_cast<int>(layout)) + " values " + std::to_string(static_cast<int>(values)) + " tokens " +
            std::to_string(tokens) + " heads " + std::to_string(heads) + " head_dim " + std::to_string(head_dim) + " pairs " +
@@ -179,7 +187,7 @@ void Check(const Case& c) {
 template <typename F>
 void ForEachKind(F&& f) {
   for (DType dtype : kTypes) {
-    for (Pairing pairing : {Pairing::kHalfSplit, Pairing::kInterleaved}) {
+    for (Pairing pairing : {Pairing::kHalfSplit, Pairing::kInterleaved, Pairing::kInterleavedToHalf}) {
       for (bool inverse : {false, true}) {
         for (bool in_place : {false, true}) {
           Case c;

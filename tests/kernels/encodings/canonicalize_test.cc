@@ -63,6 +63,10 @@ std::vector<EncodingSpec> ValidSpecs() {
           Rope(LongRope()),
           Rope(ProportionalSchedule{0.25, {}}),
           Rope(Qwen1NtkSchedule{8192}),
+          Rope(NtkMixedSchedule{4, {}}),
+          Rope(FreqFactorsSchedule{std::vector<double>(64, 2.0), {}}),
+          Rope(InvFreqSchedule{std::vector<double>(64, 0.5)}),
+          Rope(PixelSchedule{}),
           Sinusoidal(512),
           Alibi(12)};
 }
@@ -85,6 +89,33 @@ struct BadSpec {
   std::string given;
 };
 
+// Of the schedules that are given as numbers, and of YaRN's less common fields.
+void AppendGivenSchedules(std::vector<BadSpec>& bad) {
+  const auto add = [&bad](RopeSchedule schedule, std::string field, std::string given) {
+    bad.push_back({Rope(std::move(schedule)), std::move(field), std::move(given)});
+  };
+  std::vector<double> numbers(64, 1.0);
+  add(NtkMixedSchedule{0, {}}, "rope.ntk_mixed.factor", "0");
+  add(NtkMixedSchedule{2, 0.0}, "rope.ntk_mixed.mixed_b", "0");
+  add(NtkMixedSchedule{2, 1025.0}, "rope.ntk_mixed.mixed_b", "1025");
+  add(FreqFactorsSchedule{{1, 2}, {}}, "rope.freq_factors.factors", "2 entries");
+  add(FreqFactorsSchedule{numbers, 0.0}, "rope.freq_factors.factor", "0");
+  add(InvFreqSchedule{}, "rope.inv_freq.inv_freq", "0 entries");
+  add(PixelSchedule{-1.0}, "rope.pixel.max_freq", "-1");
+  numbers[3] = 0;
+  add(FreqFactorsSchedule{numbers, {}}, "rope.freq_factors.factors[3]", "0");
+  numbers[3] = -0.5;
+  add(InvFreqSchedule{numbers}, "rope.inv_freq.inv_freq[3]", "-0.5");
+  const auto yarn = [&](auto change, std::string field, std::string given) {
+    YarnSchedule s = Yarn();
+    change(s);
+    add(s, std::move(field), std::move(given));
+  };
+  yarn([](YarnSchedule& s) { s.attention_coefficient = 11; }, "rope.yarn.attention_coefficient", "11");
+  yarn([](YarnSchedule& s) { s.attention_factor_multiplier = 0; }, "rope.yarn.attention_factor_multiplier", "0");
+  yarn([](YarnSchedule& s) { s.extrapolation_factor = 1.5; }, "rope.yarn.extrapolation_factor", "1.5");
+}
+
 std::vector<BadSpec> BadSpecs() {
   std::vector<BadSpec> bad;
   const auto rope = [&bad](auto change, std::string field, std::string given) {
@@ -103,6 +134,14 @@ std::vector<BadSpec> BadSpecs() {
   rope([](RopeSpec& s) { s.base = kNan; }, "rope.base", "nan");
   rope([](RopeSpec& s) { s.base = kInfinity; }, "rope.base", "inf");
   rope([](RopeSpec& s) { s.pairing = static_cast<Pairing>(9); }, "rope.pairing", "9");
+  rope([](RopeSpec& s) { s.pairing = static_cast<Pairing>(4); }, "rope.pairing", "4");
+  rope([](RopeSpec& s) { s.first_channel = -1; }, "rope.first_channel", "-1");
+  rope([](RopeSpec& s) { s.first_channel = 1; }, "rope.first_channel", "1");
+  rope([](RopeSpec& s) { s.rotary_dim = 64, s.first_channel = 65; }, "rope.first_channel", "65");
+  rope([](RopeSpec& s) { s.xpos = XposScale{0.0, {}}; }, "rope.xpos.scale_base", "0");
+  rope([](RopeSpec& s) { s.xpos = XposScale{kInfinity, {}}; }, "rope.xpos.scale_base", "inf");
+  rope([](RopeSpec& s) { s.xpos = XposScale{{}, int64_t{1} << 31}; }, "rope.xpos.center", "2147483648");
+  AppendGivenSchedules(bad);
   rope([](RopeSpec& s) { s.attention_factor = 0; }, "rope.attention_factor", "0");
   rope([](RopeSpec& s) { s.attention_factor = kNan; }, "rope.attention_factor", "nan");
   rope([](RopeSpec& s) { s.attention_factor = 1e5; }, "rope.attention_factor", "100000");
@@ -218,7 +257,8 @@ TEST(CanonicalizeTest, DefaultsAreFilledAndTold) {
   ASSERT_TRUE(canonical.ok());
   EXPECT_THAT(FieldsOf(canonical->defaults),
               ElementsAre("rope.rotary_dim", "rope.base", "rope.pairing", "rope.yarn.beta_fast", "rope.yarn.beta_slow",
-                          "rope.yarn.truncate"));
+                          "rope.yarn.truncate", "rope.yarn.attention_coefficient", "rope.yarn.log_blend",
+                          "rope.yarn.attention_factor_multiplier", "rope.yarn.extrapolation_factor"));
   EXPECT_EQ(canonical->defaults[3].message, "32 (default)");
   EXPECT_THAT(canonical->warnings, IsEmpty());
 

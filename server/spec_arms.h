@@ -1,0 +1,44 @@
+// The arms of the spec parser: one function each way per message, in spec_parser_*.cc. Private to them and spec_parser.cc.
+#ifndef PHASOR_SERVER_SPEC_ARMS_H_
+#define PHASOR_SERVER_SPEC_ARMS_H_
+
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "phasor/v1/encoding.pb.h"
+
+#include "kernels/encodings/encoding.h"
+#include "server/enum_text.h"
+
+namespace phasor::server {
+
+// Message → spec. Numbers are judged by Canonicalize.
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::RopeSpec& message);
+
+// Spec → message: sets its arm.
+void WriteSpec(const RopeSpec& spec, v1::EncodingSpec* message);
+
+// A field with presence.
+template <typename T>
+std::optional<T> If(bool is_set, T value) {
+  return is_set ? std::optional<T>(value) : std::nullopt;
+}
+
+// An enum whose numbers are those of the kernels library; unset leaves the default to Canonicalize.
+template <typename To>
+absl::Status ReadEnum(std::string_view field, int number, const google::protobuf::EnumDescriptor* type,
+                      std::optional<To>* out) {
+  if (number == 0) return absl::OkStatus();
+  if (type->FindValueByNumber(number) == nullptr) {
+    return MakeSpecError(field, absl::StrCat(number), std::string_view(AllowedValues(type)));
+  }
+  *out = static_cast<To>(number);
+  return absl::OkStatus();
+}
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_SPEC_ARMS_H_
