@@ -1,10 +1,12 @@
 // Knowledge: the schemes' cards, and what a model's configuration means.
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "phasor/v1/catalog_service.grpc.pb.h"
 
 #include "kernels/encodings/encoding.h"
+#include "server/resolve/gguf_model.h"
 #include "server/resolve/model_config.h"
 #include "server/services.h"
 #include "server/spec_parser.h"
@@ -131,22 +133,47 @@ absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer,
   return AddNumbers(context, *layer.spec, sequence_length, out);
 }
 
+absl::Status CheckConfigSize(const ServiceContext& context, std::string_view field, size_t size) {
+  const int64_t given = static_cast<int64_t>(size);
+  if (given <= context.limits.max_config_bytes) return absl::OkStatus();
+  return OverLimit(field, given, "max_config_bytes", context.limits.max_config_bytes, "bytes");
+}
+
+absl::StatusOr<ModelEncoding> ReadGgufHeader(const ServiceContext& context, const v1::GgufHeader& gguf) {
+  if (absl::Status status = CheckConfigSize(context, "gguf", gguf.ByteSizeLong()); !status.ok()) return status;
+  std::vector<GgufTensor> tensors;
+  for (const v1::GgufTensor& tensor : gguf.tensors()) {
+    if (tensor.data().size() % sizeof(float) != 0) {
+      return InvalidField(Cat("gguf.tensors[", tensors.size(), "].data"), Cat(tensor.data().size(), " bytes"),
+                          "a multiple of 4: float32");
+    }
+    std::vector<float> values(tensor.data().size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), tensor.data().data(), tensor.data().size());
+    tensors.push_back({tensor.name(), std::move(values)});
+  }
+  return ReadGguf(gguf.header(), tensors);
+}
+
+absl::StatusOr<ModelEncoding> ReadSource(const ServiceContext& context, const v1::ResolveModelRequest& request) {
+  const bool gguf = request.has_gguf();
+  if (!gguf && request.source_case() != v1::ResolveModelRequest::kConfigJson) {
+    return InvalidField("config_json", "nothing", "the text of a config.json, or the head of a .gguf file");
+  }
+  if (absl::Status status = CheckConfigSize(context, "config_json", request.config_json().size()); !status.ok()) {
+    return status;
+  }
+  auto model = gguf ? ReadGgufHeader(context, request.gguf()) : ReadModelConfig(request.config_json());
+  const auto error = SpecErrorOf(model.status());
+  if (!error) return model;
+  const std::string_view prefix = gguf ? "gguf" : "config_json";
+  return InvalidField(error->field.empty() ? std::string(prefix) : Cat(prefix, ".", error->field), error->given,
+                      error->allowed);
+}
+
 absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const ServiceContext& context,
                                                       const v1::ResolveModelRequest& request) {
-  if (request.source_case() != v1::ResolveModelRequest::kConfigJson) {
-    return InvalidField("config_json", "nothing", "the text of a config.json");
-  }
-  const int64_t size = static_cast<int64_t>(request.config_json().size());
-  if (size > context.limits.max_config_bytes) {
-    return OverLimit("config_json", size, "max_config_bytes", context.limits.max_config_bytes, "bytes");
-  }
-  const auto model = ReadModelConfig(request.config_json());
-  if (!model.ok()) {
-    const auto error = SpecErrorOf(model.status());
-    if (!error) return model.status();
-    return InvalidField(error->field.empty() ? "config_json" : Cat("config_json.", error->field), error->given,
-                        error->allowed);
-  }
+  const auto model = ReadSource(context, request);
+  if (!model.ok()) return model.status();
   std::optional<int64_t> sequence_length;
   if (request.has_sequence_length()) sequence_length = request.sequence_length();
   // As in the other methods, also where no schedule asks for it.

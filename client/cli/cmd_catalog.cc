@@ -108,15 +108,11 @@ absl::Status AppendLayer(std::string& text, const v1::ResolvedLayer& layer) {
 }
 
 absl::Status RunResolve(Tool& tool, const SpecArg& argument) {
-  absl::StatusOr<std::string> config = LoadConfig(argument);
-  if (!config.ok()) return config.status();
+  absl::StatusOr<v1::ResolveModelRequest> request = LoadConfig(argument);
+  if (!request.ok()) return request.status();
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
-  v1::ResolveModelRequest request;
-  request.set_config_json(*config);
-  request.set_layer_type(argument.layer_type);
-  if (argument.length) request.set_sequence_length(*argument.length);
-  auto model = (*client)->ResolveModel(request);
+  auto model = (*client)->ResolveModel(*request);
   if (!model.ok()) return model.status();
   if (tool.json) return tool.PrintJson(*model);
   std::string text = absl::StrCat("model_type ", model->model_type().empty() ? "(not said)" : model->model_type(), "\n");
@@ -144,8 +140,11 @@ Command AddCard(CLI::App& app, Tool& tool) {
 Command AddResolve(CLI::App& app, Tool& tool) {
   auto argument = std::make_shared<SpecArg>();
   CLI::App* command = app.add_subcommand("resolve", "Read a model's configuration: canonical specs, defaults, warnings");
-  command->footer("  phasor resolve config.json\n  phasor resolve phi3/config.json --length 131072 --json");
-  command->add_option("CONFIG", argument->tokens, "A model's config.json: a path, - for standard input, or inline JSON")
+  command->footer(
+      "  phasor resolve config.json\n  phasor resolve phi3/config.json --length 131072 --json\n  phasor resolve model.gguf");
+  command
+      ->add_option("CONFIG", argument->tokens,
+                   "A model's config.json or .gguf file: a path, - for standard input, or inline JSON")
       ->required();
   command->add_option("--layer-type", argument->layer_type, "Only this layer type");
   command->add_option("--length", argument->length, "Sequence length, for schemes that depend on it");

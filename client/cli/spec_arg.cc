@@ -16,6 +16,7 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "client/cli/array_file.h"
+#include "client/cli/gguf_file.h"
 
 namespace phasor::cli {
 namespace {
@@ -32,15 +33,47 @@ bool LooksLikeFile(const std::string& token) {
          std::filesystem::exists(token);
 }
 
-absl::StatusOr<std::string> SpecText(const SpecArg& argument) {
+// What SPEC's file or inline text holds: the text of JSON, or a GGUF file's head.
+struct SpecSource {
+  std::string text;
+  std::optional<v1::GgufHeader> gguf;
+};
+
+absl::StatusOr<SpecSource> ReadSource(const SpecArg& argument) {
   const std::string& first = argument.tokens.front();
-  if (absl::EndsWith(first, ".gguf")) {
-    return UsageError(absl::StrCat(
-        "'", first, "': GGUF files are not read by this version; allowed: config.json, an EncodingSpec as JSON, ",
-        "or a scheme's name with key=value pairs"));
+  SpecSource source;
+  if (!first.empty() && first.front() == '{') {
+    source.text = first;
+    return source;
   }
-  if (!first.empty() && first.front() == '{') return first;
-  return ReadWhole(first, kMaxSpecBytes);
+  if (IsGgufFile(first)) {
+    absl::StatusOr<v1::GgufHeader> gguf = ReadGgufFile(first);
+    if (!gguf.ok()) return gguf.status();
+    source.gguf = *std::move(gguf);
+    return source;
+  }
+  absl::StatusOr<std::string> text = ReadWhole(first, kMaxSpecBytes);
+  if (!text.ok()) return text.status();
+  if (absl::StartsWith(*text, "GGUF")) {  // through a pipe
+    absl::StatusOr<v1::GgufHeader> gguf = ReadGgufBytes(*text, first);
+    if (!gguf.ok()) return gguf.status();
+    source.gguf = *std::move(gguf);
+    return source;
+  }
+  source.text = *std::move(text);
+  return source;
+}
+
+v1::ResolveModelRequest RequestFor(SpecSource source, const SpecArg& argument) {
+  v1::ResolveModelRequest request;
+  if (source.gguf) {
+    *request.mutable_gguf() = *std::move(source.gguf);
+  } else {
+    request.set_config_json(std::move(source.text));
+  }
+  request.set_layer_type(argument.layer_type);
+  if (argument.length) request.set_sequence_length(*argument.length);
+  return request;
 }
 
 // An EncodingSpec names its scheme at the top; a configuration never has exactly one of these keys.
@@ -197,7 +230,8 @@ absl::StatusOr<const v1::ResolvedLayer*> ChooseLayer(const v1::ResolveModelRespo
 void SpecArg::AddTo(CLI::App& command) {
   command
       .add_option("SPEC", tokens,
-                  "A model's config.json (a path, or - for standard input), an EncodingSpec as JSON (a path or inline), or "
+                  "A model's config.json or .gguf file (a path, or - for standard input), an EncodingSpec as JSON (a path "
+                  "or inline), or "
                   "a scheme's "
                   "name with key=value pairs: rope_yarn head_dim=128 base=1e6 factor=4 original_max_position=32768")
       ->required();
@@ -231,9 +265,11 @@ absl::StatusOr<v1::EncodingSpec> SpecFromPairs(const std::vector<std::string>& t
   return spec;
 }
 
-absl::StatusOr<std::string> LoadConfig(const SpecArg& argument) {
+absl::StatusOr<v1::ResolveModelRequest> LoadConfig(const SpecArg& argument) {
   if (argument.tokens.size() != 1) return UsageError("CONFIG: allowed: one path, - or inline JSON");
-  return SpecText(argument);
+  absl::StatusOr<SpecSource> source = ReadSource(argument);
+  if (!source.ok()) return source.status();
+  return RequestFor(*std::move(source), argument);
 }
 
 absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
@@ -249,21 +285,17 @@ absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
   }
   if (argument.tokens.size() != 1)
     return UsageError(absl::StrCat("SPEC: given '", argument.tokens[1], "' after a file; allowed: nothing"));
-  absl::StatusOr<std::string> text = SpecText(argument);
-  if (!text.ok()) return text.status();
+  absl::StatusOr<SpecSource> source = ReadSource(argument);
+  if (!source.ok()) return source.status();
   if (first.front() == '{') loaded.name = "SPEC";
   std::string error;
-  if (NamesAScheme(*text)) {
-    if (ParseAsSpec(*text, &loaded.spec, &error)) return loaded;
+  if (NamesAScheme(source->text)) {
+    if (ParseAsSpec(source->text, &loaded.spec, &error)) return loaded;
     return absl::InvalidArgumentError(absl::StrCat(loaded.name, " is no EncodingSpec: ", error));
   }
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
-  v1::ResolveModelRequest request;
-  request.set_config_json(*text);
-  request.set_layer_type(argument.layer_type);
-  if (argument.length) request.set_sequence_length(*argument.length);
-  auto model = (*client)->ResolveModel(request);
+  auto model = (*client)->ResolveModel(RequestFor(*std::move(source), argument));
   if (!model.ok()) return model.status();
   const auto layer = ChooseLayer(*model, loaded.name, tool);
   if (!layer.ok()) return layer.status();

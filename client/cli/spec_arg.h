@@ -1,5 +1,5 @@
-// SPEC on the command line: a model's config.json, an EncodingSpec as proto3 JSON (a file, "-" or inline), or a scheme's
-// name with key=value pairs.
+// SPEC on the command line: a model's config.json or .gguf file, an EncodingSpec as proto3 JSON (a file, "-" or inline), or
+// a scheme's name with key=value pairs.
 #ifndef PHASOR_CLIENT_CLI_SPEC_ARG_H_
 #define PHASOR_CLIENT_CLI_SPEC_ARG_H_
 
@@ -38,8 +38,8 @@ struct LoadedSpec {
 // one has numbers.
 absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool);
 
-// The text of a configuration when SPEC is one (a path or inline JSON that is no EncodingSpec), for `resolve`.
-absl::StatusOr<std::string> LoadConfig(const SpecArg& argument);
+// The request for a model's configuration, for `resolve`: a .gguf file, or a config.json (a path, "-" or inline).
+absl::StatusOr<v1::ResolveModelRequest> LoadConfig(const SpecArg& argument);
 
 // "rope_yarn" with {"head_dim=128", "factor=4", …}. Keys are the fields of the scheme's message and, for RoPE, of RopeSpec;
 // lists are separated by commas; enums by their short names ("half_split").

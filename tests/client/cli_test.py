@@ -13,6 +13,7 @@ import unittest
 import zipfile
 
 PHASOR, PHASORD, MODELS = sys.argv.pop(1), sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+GGUF = MODELS.parent / "gguf"
 
 
 def run(*arguments, stdin=None, check=0):
@@ -73,6 +74,53 @@ class Cli(unittest.TestCase):
         texts = [run("resolve", path).stdout, run("resolve", "-", stdin=path.read_bytes()).stdout, run("resolve", path.read_text()).stdout]
         self.assertEqual(len(set(texts)), 1)
         self.assertIn(b"rope_llama3", texts[0])
+
+    def test_gguf_files_answer_as_configurations_do(self):
+        from_gguf = json.loads(run("--json", "resolve", GGUF / "qwen2-5-7b-instruct-yarn.gguf").stdout)
+        from_json = json.loads(run("--json", "resolve", self.config("qwen2-5-7b-instruct-yarn")).stdout)
+        self.assertEqual(from_gguf["layers"][0]["fingerprint"], from_json["layers"][0]["fingerprint"])
+        self.assertIn("rows of q and k", run("resolve", GGUF / "llama-2-7b.gguf").stdout.decode())
+        positions = ["--positions", "100:200"]
+        run("table", GGUF / "phi-3-mini-128k-instruct.gguf", "--length", "5000", *positions, "-o", self.folder / "gguf.npz")
+        run("table", self.config("phi-3-mini-128k-instruct"), "--length", "5000", *positions, "-o", self.folder / "json.npz")
+        tables = [struct.unpack("<4800f", npy(self.folder / f, "cos.npy")[1]) for f in ("gguf.npz", "json.npz")]
+        self.assertLess(max(abs(a - b) for a, b in zip(*tables)), 1e-6)  # the file holds the attention factor as float32
+        self.assertIn("sliding_attention", run("table", GGUF / "gemma-3-4b-it.gguf", *positions, check=2).stderr.decode())
+        run("table", GGUF / "gemma-3-4b-it.gguf", "--layer-type", "sliding_attention", *positions)
+        for command in ("resolve", "table"):
+            self.assertIn(".gguf", run(command, "--help").stdout.decode())
+
+    def test_gguf_files_are_known_by_their_first_bytes(self):
+        whole = (GGUF / "phi-2.gguf").read_bytes()
+        renamed = self.folder / "blob"
+        renamed.write_bytes(whole)
+        texts = [run("resolve", GGUF / "phi-2.gguf").stdout, run("resolve", renamed).stdout, run("resolve", "-", stdin=whole).stdout]
+        self.assertEqual(len(set(texts)), 1)
+        renamed.write_bytes(whole[:100])
+        self.assertIn("byte 100", run("resolve", renamed, check=1).stderr.decode())
+        empty = self.folder / "empty.gguf"
+        empty.write_bytes(b"")
+        self.assertIn("empty.gguf", run("resolve", empty, check=1).stderr.decode())
+
+    def test_gguf_tokenizers_stay_at_home(self):
+        """A head of 40 MB, most of it vocabulary, behind a server that takes 4 MiB."""
+        whole = (GGUF / "phi-3-mini-128k-instruct.gguf").read_bytes()
+        tensors, keys = struct.unpack_from("<QQ", whole, 8)
+        token = b"x" * 92
+        name = b"tokenizer.ggml.tokens"
+        vocabulary = struct.pack("<Q", len(name)) + name + struct.pack("<IIQ", 9, 8, 400000) + (struct.pack("<Q", len(token)) + token) * 400000
+        # What stands after the head is aligned to 32 bytes: the added entry must not change that.
+        padding = -len(vocabulary) % 32
+        name += b"_"
+        filler = struct.pack("<Q", len(name)) + name + struct.pack("<IQ", 8, 0)
+        rest = (padding - len(filler)) % 32
+        filler = struct.pack("<Q", len(name)) + name + struct.pack("<IQ", 8, rest) + b"x" * rest
+        path = self.folder / "large.gguf"
+        path.write_bytes(whole[:8] + struct.pack("<QQ", tensors, keys + 2) + vocabulary + filler + whole[24:])
+        self.assertGreater(path.stat().st_size, 40_000_000)
+        arguments = ["--json", "resolve", "--length", "5000"]
+        large, small = (json.loads(run(*arguments, p).stdout)["layers"] for p in (path, GGUF / "phi-3-mini-128k-instruct.gguf"))
+        self.assertEqual(large, small)
 
     def test_layer_types_are_asked_for(self):
         path = self.config("gemma-3-4b-it")
@@ -232,6 +280,8 @@ class Cli(unittest.TestCase):
             run(*arguments, "-o", self.folder / "embedded.npz")
             run("--server", address, *arguments, "-o", self.folder / "served.npz")
             self.assertEqual((self.folder / "embedded.npz").read_bytes(), (self.folder / "served.npz").read_bytes())
+            gguf = ["resolve", GGUF / "gemma-3-4b-it.gguf"]
+            self.assertEqual(run("--server", address, *gguf).stdout, run(*gguf).stdout)
             self.assertIn(b"rope_llama3", run("--server", address, "tables").stdout)
             self.assertIn(b"max_batch_items", run("--server", address, "info").stdout)
             self.assertIn("admin", run("--server", address, "tables", "--evict-all", check=1).stderr.decode())
