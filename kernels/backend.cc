@@ -4,8 +4,10 @@
 
 #include "kernels/cpu/angle_table.h"
 #include "kernels/cpu/assemble.h"
+#include "kernels/cpu/bias_matrix.h"
 #include "kernels/cpu/bias_vector.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/mask.h"
 #include "kernels/cpu/perceptron.h"
 #include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/rotate.h"
@@ -40,6 +42,8 @@ struct SliceRows {
   int64_t operator()(const PairPerceptronTask& task) const { return PerceptronRowsPerSlice(task); }
   int64_t operator()(const SumDifferenceTask& task) const { return SumDifferenceRowsPerSlice(task); }
   int64_t operator()(const PositionProductTask& task) const { return PositionProductRowsPerSlice(task); }
+  int64_t operator()(const MaskTask& task) const { return MaskRowsPerSlice(task); }
+  int64_t operator()(const BiasMatrixTask& task) const { return BiasMatrixRowsPerSlice(task); }
 };
 
 }  // namespace

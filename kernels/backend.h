@@ -19,6 +19,8 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/encodings/plan.h"
+#include "kernels/tasks/bias_tasks.h"
+#include "kernels/tasks/mask_tasks.h"
 #include "kernels/tasks/store_hint.h"
 #include "kernels/tasks/window_tasks.h"
 
@@ -136,7 +138,7 @@ struct AssembleTask {
 };
 
 using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
-                          PairPerceptronTask, SumDifferenceTask, PositionProductTask>;
+                          PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask>;
 
 // Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
 using CancelFlag = std::atomic<bool>;

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <memory>
 
 #include "server/describe.h"
 
@@ -71,6 +72,16 @@ std::string Sha256(std::string_view bytes) {
   std::string digest(32, '\0');
   unsigned int size = 0;
   EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(), nullptr);
+  return digest;
+}
+
+std::string Sha256(std::span<const std::string_view> parts) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  std::string digest(32, '\0');
+  unsigned int size = 0;
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  for (std::string_view part : parts) EVP_DigestUpdate(context.get(), part.data(), part.size());
+  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size);
   return digest;
 }
 

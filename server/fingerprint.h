@@ -18,6 +18,8 @@ namespace phasor::server {
 
 // SHA-256 of `bytes`, 32 bytes.
 std::string Sha256(std::string_view bytes);
+// Of all parts, one after the other.
+std::string Sha256(std::span<const std::string_view> parts);
 
 // What a table's bits depend on beside its plan and dtype.
 struct TableContent {

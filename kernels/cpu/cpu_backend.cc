@@ -4,8 +4,10 @@
 
 #include "kernels/cpu/angle_table.h"
 #include "kernels/cpu/assemble.h"
+#include "kernels/cpu/bias_matrix.h"
 #include "kernels/cpu/bias_vector.h"
 #include "kernels/cpu/cpu_target.h"
+#include "kernels/cpu/mask.h"
 #include "kernels/cpu/perceptron.h"
 #include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/rotate.h"
@@ -59,6 +61,12 @@ class CpuBackend final : public Backend {
   }
   absl::Status RunTask(const PositionProductTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunPositionProduct(task, rows, cancel);
+  }
+  absl::Status RunTask(const MaskTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunMask(task, rows, cancel);
+  }
+  absl::Status RunTask(const BiasMatrixTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunBiasMatrix(task, rows, cancel);
   }
 
   mutable AngleSetupCache setups_;

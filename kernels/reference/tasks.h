@@ -20,6 +20,8 @@ absl::Status RunRow(const PerceptronTask& task, int64_t row);
 absl::Status RunRow(const PairPerceptronTask& task, int64_t row);
 absl::Status RunRow(const SumDifferenceTask& task, int64_t row);
 absl::Status RunRow(const PositionProductTask& task, int64_t row);
+absl::Status RunRow(const MaskTask& task, int64_t row);
+absl::Status RunRow(const BiasMatrixTask& task, int64_t row);
 
 // Elements are moved byte by byte: no alignment beyond the element's is asked for, and none is needed here.
 inline void StoreBits(void* base, int64_t index, int64_t element_size, uint64_t bits) {
