@@ -1,5 +1,7 @@
 #include "client/phasor_client.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "phasor/v1/position_service.grpc.pb.h"
 
 #include "proto/raw/message_writer.h"
 #include "proto/raw/payload_cutter.h"
@@ -26,6 +29,7 @@ using Clock = std::chrono::system_clock;
 // Requests below this fit every sensible server; only larger ones are worth a question about limits.
 constexpr int64_t kAskLimitsAbove = 3 << 20;
 constexpr int64_t kAskLimitsAboveItems = 64;
+constexpr size_t kUploadPiece = size_t{1} << 20;
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
@@ -59,6 +63,12 @@ std::unique_ptr<Client> Client::Over(std::shared_ptr<grpc::Channel> channel, con
   return std::unique_ptr<Client>(new Client(std::move(channel), options));
 }
 
+bool Client::MayTryAgain(const grpc::Status& status, std::chrono::milliseconds pause, int attempt,
+                         std::chrono::system_clock::time_point deadline) const {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && attempt + 1 < options_.max_attempts && pause.count() >= 0 &&
+         Clock::now() + pause < deadline;
+}
+
 absl::StatusOr<grpc::ByteBuffer> Client::Call(const std::string& method, const grpc::ByteBuffer& request) {
   grpc::GenericStub stub(channel_);
   const Clock::time_point deadline = Clock::now() + options_.deadline;
@@ -77,9 +87,7 @@ absl::StatusOr<grpc::ByteBuffer> Client::Call(const std::string& method, const g
     queue.Shutdown();
     if (status.ok()) return response;
     const std::chrono::milliseconds pause = Pause(context, attempt);
-    const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE && attempt + 1 < options_.max_attempts &&
-                       pause.count() >= 0 && Clock::now() + pause < deadline;
-    if (!again) return FromGrpc(status);
+    if (!MayTryAgain(status, pause, attempt, deadline)) return FromGrpc(status);
     std::this_thread::sleep_for(pause);
   }
 }
@@ -152,6 +160,39 @@ absl::StatusOr<Reply<v1::ApplyResponse>> Client::Apply(const v1::ApplyRequest& r
   absl::StatusOr<grpc::ByteBuffer> answer = Call("/phasor.v1.PositionService/Apply", *bytes);
   if (!answer.ok()) return answer.status();
   return Read<v1::ApplyResponse>(*answer, raw::kApplyResponse);
+}
+
+absl::StatusOr<v1::UploadTensorResponse> Client::UploadTensor(std::span<const std::byte> content) {
+  const auto stub = v1::PositionService::NewStub(channel_);
+  std::string hash(32, '\0');
+  if (EVP_Digest(content.data(), content.size(), reinterpret_cast<unsigned char*>(hash.data()), nullptr, EVP_sha256(),
+                 nullptr) != 1) {
+    return absl::InternalError("no SHA-256 in OpenSSL");
+  }
+  const Clock::time_point deadline = Clock::now() + options_.deadline;
+  for (int attempt = 0;; ++attempt) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    v1::UploadTensorResponse response;
+    const auto writer = stub->UploadTensor(&context, &response);
+    v1::UploadTensorRequest request;
+    request.set_size_bytes(static_cast<int64_t>(content.size()));
+    request.set_sha256(hash);
+    // The first message goes alone: it may be all that the server needs. A write fails when the server has answered.
+    bool open = writer->Write(request);
+    request.Clear();
+    for (size_t at = 0; open && at < content.size(); at += kUploadPiece) {
+      const auto piece = content.subspan(at, std::min(kUploadPiece, content.size() - at));
+      request.set_data(piece.data(), piece.size());
+      open = writer->Write(request);
+    }
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    if (status.ok()) return response;
+    const std::chrono::milliseconds pause = Pause(context, attempt);
+    if (!MayTryAgain(status, pause, attempt, deadline)) return FromGrpc(status);
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 absl::StatusOr<v1::ListSchemesResponse> Client::ListSchemes(const v1::ListSchemesRequest& request) {

@@ -4,16 +4,19 @@
 #define PHASOR_CLIENT_PHASOR_CLIENT_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/status.h"
 #include "phasor/v1/admin_service.pb.h"
 #include "phasor/v1/catalog_service.pb.h"
 #include "phasor/v1/position_service.pb.h"
@@ -55,6 +58,10 @@ class Client {
                                                            const raw::Payloads& payloads = {});
   absl::StatusOr<Reply<v1::ApplyResponse>> Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads);
 
+  // Stores `content` (at least 1 byte) on the server; the answer's hash goes into Tensor.upload. The server is told the
+  // SHA-256 first, so that content which it has already is not sent again.
+  absl::StatusOr<v1::UploadTensorResponse> UploadTensor(std::span<const std::byte> content);
+
   absl::StatusOr<v1::ListSchemesResponse> ListSchemes(const v1::ListSchemesRequest& request = {});
   absl::StatusOr<v1::GetSchemeResponse> GetScheme(const v1::GetSchemeRequest& request);
   absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const v1::ResolveModelRequest& request);
@@ -70,6 +77,8 @@ class Client {
   Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options)
       : channel_(std::move(channel)), options_(options) {}
   absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method, const grpc::ByteBuffer& request);
+  bool MayTryAgain(const grpc::Status& status, std::chrono::milliseconds pause, int attempt,
+                   std::chrono::system_clock::time_point deadline) const;
   absl::Status CheckLimits(int64_t items, int64_t payload_bytes);
   template <typename Response, typename Request>
   absl::StatusOr<Response> CallMessage(const std::string& method, const Request& request);

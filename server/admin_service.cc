@@ -51,6 +51,10 @@ v1::GetServerInfoResponse ServerInfo(const ServiceContext& context) {
   memory->set_pool_free_bytes(stats.pool_free_bytes);
   memory->set_inflight_bytes(stats.inflight_bytes);
   memory->set_resident_bytes(ReadResidentBytes());
+  memory->set_upload_bytes(context.uploads->stats().bytes);
+  memory->set_upload_capacity_bytes(context.uploads->options().total_bytes);
+  memory->set_upload_peer_capacity_bytes(context.uploads->options().peer_bytes);
+  info.set_upload_ttl_seconds(std::chrono::duration<double>(context.uploads->options().ttl).count());
   info.set_inflight_requests(context.admission->inflight());
   info.set_draining(context.draining.load(std::memory_order_relaxed));
   return info;

@@ -110,6 +110,15 @@ absl::Status Engine::Warm(const TableSource& source, DType dtype, int64_t rows) 
   return waiter->Wait();
 }
 
+void Engine::RunOnWorker(std::shared_ptr<const CallContext> context, std::function<void(absl::Status)> work) {
+  Stage stage;
+  stage.lane = Lane::kLarge;
+  stage.context = std::move(context);
+  stage.run = [](RowRange) { return absl::OkStatus(); };
+  stage.done = [work = std::move(work)](StageReport report) { work(std::move(report.status)); };
+  impl_->core.scheduler.Submit(std::move(stage));
+}
+
 absl::StatusOr<std::shared_ptr<const void>> Engine::Charge(int64_t bytes) { return impl_->core.admission.Charge(bytes); }
 
 std::vector<CachedPlan> Engine::ListTables() const { return impl_->core.cache.List(); }

@@ -137,6 +137,10 @@ class Engine {
   // The error that Warm would give with a cache of `cache_bytes`, short of failures of the machine. Up to 2 ms.
   static absl::Status CheckWarm(const TableSource& source, DType dtype, int64_t rows, int64_t cache_bytes);
 
+  // Calls `work` once, on a worker, when its turn comes among large stages: with OK, or with the error of the call's
+  // context, or (on the thread that stops the engine) UNAVAILABLE. For work of a few milliseconds that is none of the above.
+  void RunOnWorker(std::shared_ptr<const CallContext> context, std::function<void(absl::Status)> work);
+
   // Admission: charges bytes of work in flight until the returned handle dies. UNAVAILABLE when they do not fit, unless
   // nothing else is in flight (a single call within the limits is always served).
   absl::StatusOr<std::shared_ptr<const void>> Charge(int64_t bytes);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -182,6 +183,15 @@ absl::Status NotServed(std::string_view field, std::string_view what) {
   return MakeError(absl::StatusCode::kUnimplemented, "NOT_SERVED",
                    MessageAt(field, absl::StrCat(Absl(what), " is not served by this version")),
                    {{"field", field}, {"given", what}});
+}
+
+absl::Status UploadNotFound(std::string_view field, std::string_view sha256) {
+  const std::string hash = absl::BytesToHexString(Absl(sha256));
+  return MakeError(absl::StatusCode::kFailedPrecondition, "UPLOAD_NOT_FOUND",
+                   MessageAt(field, absl::StrCat("given ", hash,
+                                                 "; allowed: the SHA-256 of content that UploadTensor stored and that has "
+                                                 "not expired; send it (again)")),
+                   {{"field", field}, {"sha256", hash}});
 }
 
 absl::Status Unavailable(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after) {

@@ -46,6 +46,9 @@ absl::Status MalformedMessage(std::string_view type);
 // UNIMPLEMENTED, reason NOT_SERVED: the contract has it, this version does not serve it.
 absl::Status NotServed(std::string_view field, std::string_view what);
 
+// FAILED_PRECONDITION, reason UPLOAD_NOT_FOUND: no content with this SHA-256 (32 bytes) is stored, or no more.
+absl::Status UploadNotFound(std::string_view field, std::string_view sha256);
+
 // UNAVAILABLE with RetryInfo. `reason`: "OVERLOADED", "DRAINING", … A negative `retry_after`: do not retry here (no
 // RetryInfo, pushback −1).
 absl::Status Unavailable(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after);

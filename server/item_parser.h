@@ -16,6 +16,8 @@
 
 namespace phasor::server {
 
+class UploadStore;
+
 struct ParseContext {
   const Limits& limits;
   const raw::Payloads& payloads;
@@ -23,6 +25,10 @@ struct ParseContext {
   // Bytes that position ids of the whole call may still take once they are expanded to 64 bits (a mask takes one byte on the
   // wire and eight here, cu_seqlens next to nothing). Starts at max_request_bytes.
   int64_t ids_left = 0;
+  // Content that tensors name by its hash. Null: there is none.
+  UploadStore* uploads = nullptr;
+  // Where the sizes of such content are added up: what it comes to when it is worked on. May be null.
+  int64_t* uploaded_bytes = nullptr;
 };
 
 // Paths in errors are relative to the item.

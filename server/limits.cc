@@ -23,6 +23,7 @@ constexpr std::array kRows = {
     LimitRow{"max_call_pairs", &Limits::max_call_pairs, "pairs",
              "frequency pairs and slopes of one call, all items together", 1, int64_t{1} << 30},
     LimitRow{"max_config_bytes", &Limits::max_config_bytes, "bytes", "a model configuration to resolve", 1, 64 * kMiB},
+    LimitRow{"max_upload_bytes", &Limits::max_upload_bytes, "bytes", "content of one upload", 1, int64_t{1} << 40},
     LimitRow{"max_queue", &Limits::max_queue, "requests", "calls taken and not yet answered that wait for a worker", 1,
              1 << 20},
     LimitRow{"max_inflight_requests", &Limits::max_inflight_requests, "requests", "calls being served at once", 1, 65536},

@@ -20,6 +20,7 @@ struct Limits {
   int64_t max_heads = 65536;
   int64_t max_call_pairs = 1 << 20;  // frequencies and slopes of one call: what its plans cost
   int64_t max_config_bytes = 4 << 20;
+  int64_t max_upload_bytes = int64_t{1} << 30;
   int64_t max_queue = 1024;  // calls waiting for a worker
   int64_t max_inflight_requests = 256;
   int64_t max_inflight_bytes = int64_t{4} << 30;

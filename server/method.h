@@ -3,6 +3,7 @@
 #ifndef PHASOR_SERVER_METHOD_H_
 #define PHASOR_SERVER_METHOD_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/async_stream.h"
 #include "grpcpp/support/async_unary_call.h"
 #include "grpcpp/support/byte_buffer.h"
 
@@ -22,6 +24,7 @@
 namespace phasor::server {
 
 class RpcCall;
+class StreamCall;
 
 // What a handler answers with.
 struct Outcome {
@@ -52,7 +55,40 @@ class Reply {
   RpcCall* call_;
 };
 
+// The right to say, once, how a client stream goes on after a message. May be moved to any thread. Destroyed without a
+// word, it ends the call with INTERNAL.
+class Turn {
+ public:
+  explicit Turn(StreamCall* call) : call_(call) {}
+  Turn(Turn&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Turn& operator=(Turn&&) = delete;
+  ~Turn();
+
+  const std::shared_ptr<CallContext>& context() const;
+
+  // Reads the next message.
+  void More() &&;
+  // Reads no more and answers.
+  void Stop(Outcome outcome) &&;
+
+ private:
+  StreamCall* call_;
+};
+
+// What takes the messages of one call of a client stream. Calls of its functions never overlap. Lives until the call is
+// gone, which it may learn by no more than its destruction.
+class MessageReader {
+ public:
+  virtual ~MessageReader() = default;
+  // The next message; on a thread of the completion queue: must not build or wait. No other comes before turn.More().
+  virtual void OnMessage(grpc::ByteBuffer message, Turn turn) = 0;
+  // The client has sent its last message (or is gone: then the answer reaches nobody). On a thread of the completion queue.
+  virtual void OnEnd(Reply reply) = 0;
+};
+
 using ResponseWriter = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
+// One response, many requests.
+using StreamReader = grpc::ServerAsyncReader<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 struct Method {
   std::string name;                          // "phasor.v1.PositionService/Precompute"
@@ -64,6 +100,13 @@ struct Method {
       request_next;
   // Runs on a thread of the completion queue: must not build or wait.
   std::function<void(grpc::ByteBuffer request, Reply reply)> handle;
+
+  // Of client streams, in place of the two above.
+  std::function<void(grpc::ServerContext*, StreamReader*, grpc::ServerCompletionQueue*, void* tag)> request_next_stream;
+  // Begins a call. `peer` as gRPC spells it: "ipv4:127.0.0.1:50000".
+  std::function<std::unique_ptr<MessageReader>(const std::string& peer, std::shared_ptr<CallContext> context)> open;
+  // A stream whose next message lets itself be waited for so long ends with DEADLINE_EXCEEDED.
+  std::chrono::milliseconds longest_pause{30'000};
 };
 
 // Parses a control-plane request. The bytes are left empty. Errors: INVALID_ARGUMENT, reason MALFORMED_MESSAGE.

@@ -95,6 +95,23 @@ void AddEngine(const EngineStats& stats, std::vector<MetricFamily>* out) {
   gauge("phasor_worker_threads", "Threads that build tables and run kernels.", stats.worker_threads);
 }
 
+void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::vector<MetricFamily>* out) {
+  const auto gauge = [&](const char* name, const char* help, int64_t value) {
+    Add(out, name, help, MetricType::Gauge, static_cast<double>(value));
+  };
+  const auto counter = [&](const char* name, const char* help, int64_t value, std::vector<ClientMetric::Label> labels = {}) {
+    Add(out, name, help, MetricType::Counter, static_cast<double>(value), std::move(labels));
+  };
+  gauge("phasor_upload_bytes", "Bytes of uploads: stored, on their way, and expired but still in use.", stats.bytes);
+  gauge("phasor_upload_capacity_bytes", "Bytes that uploads may hold.", capacity_bytes);
+  gauge("phasor_upload_objects", "Uploads stored.", stats.objects);
+  counter("phasor_uploads_stored_total", "Uploads that ended well.", stats.stored);
+  counter("phasor_uploads_expired_total", "Uploads dropped because nobody used them for their time to live.", stats.expired);
+  counter("phasor_uploads_refused_total", "Uploads that a quota had no room for.", stats.refused);
+  counter("phasor_upload_lookups_total", "Uploads looked for by their hash.", stats.found, {{"result", "found"}});
+  counter("phasor_upload_lookups_total", "", stats.missed, {{"result", "missing"}});
+}
+
 void AddProcess(std::vector<MetricFamily>* out) {
   const ProcessStats stats = ReadProcessStats();
   Add(out, "process_cpu_seconds_total", "User and system CPU time.", MetricType::Counter, stats.cpu_seconds);
@@ -212,6 +229,12 @@ void Metrics::TableBuilt(double seconds) { table_build_->Observe(seconds); }
 void Metrics::WatchEngine(std::function<EngineStats()> stats) {
   live_.push_back(std::make_shared<LiveFamilies>(
       [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddEngine(stats(), out); }));
+}
+
+void Metrics::WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes) {
+  live_.push_back(std::make_shared<LiveFamilies>([stats = std::move(stats), capacity_bytes](std::vector<MetricFamily>* out) {
+    AddUploads(stats(), capacity_bytes, out);
+  }));
 }
 
 std::vector<std::weak_ptr<prometheus::Collectable>> Metrics::collectables() const {

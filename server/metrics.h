@@ -19,6 +19,7 @@
 #include "prometheus/registry.h"
 
 #include "server/engine.h"
+#include "server/upload_store.h"
 
 namespace phasor::server {
 
@@ -69,6 +70,9 @@ class Metrics {
 
   // Adds the engine's gauges and counters, read at every scrape; `stats` may be called until this object dies.
   void WatchEngine(std::function<EngineStats()> stats);
+
+  // The same of the uploads; `capacity_bytes` is what they may hold.
+  void WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes);
 
   // What a listener exposes: everything above, and the process's own figures.
   std::vector<std::weak_ptr<prometheus::Collectable>> collectables() const;

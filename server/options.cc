@@ -197,6 +197,10 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
   flags->AddSize("--cache-bytes", &server.cache_bytes, 0, kInt64Max, "What the table cache may hold");
   flags->AddSize("--pool-keep-bytes", &server.pool_keep_bytes, 0, kInt64Max,
                  "Buffers kept for the next request rather than given back to the system");
+  flags->AddSize("--upload-bytes", &server.uploads.total_bytes, 0, kInt64Max,
+                 "What content sent with UploadTensor may hold in all; 0: none is taken");
+  flags->AddSize("--upload-peer-bytes", &server.uploads.peer_bytes, 0, kInt64Max, "The same of one peer (by address)");
+  flags->AddDuration("--upload-ttl", &server.uploads.ttl, "1h", "How long such content is kept after its last use");
   flags->AddList("--warm", "TABLE", &server.warm, ";\n",
                  "Table to build before health turns on; may be repeated (in the variable: separated by ;): "
                  "[dtype=f32,][positions=N,][length=N,][layer_type=T,]SOURCE, where SOURCE is the path of a config.json or "

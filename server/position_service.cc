@@ -8,34 +8,21 @@
 #include "server/response_writer.h"
 #include "server/services.h"
 #include "server/text.h"
+#include "server/upload_call.h"
 
 namespace phasor::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Base = v1::PositionService;
-using RawService = Base::WithRawMethod_Precompute<Base::WithRawMethod_Apply<Base::WithRawMethod_Scores<Base::Service>>>;
+using RawService = Base::WithRawMethod_Precompute<
+    Base::WithRawMethod_Apply<Base::WithRawMethod_Scores<Base::WithRawMethod_UploadTensor<Base::Service>>>>;
 
 constexpr int kPostedPerQueue = 64;
 constexpr std::chrono::milliseconds kRetryAfter{50};
 
 int64_t Since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
-
-// The engine's refusals say why; callers are told when to come back.
-Outcome RefuseFromEngine(const absl::Status& status) {
-  const std::optional<Refusal> refusal = RefusalOf(status);
-  if (!refusal) return Refuse(status);
-  switch (*refusal) {
-    case Refusal::kDraining:
-      return Refuse(Unavailable("DRAINING", ToStd(status.message()), kRetryAfter), RejectReason::kDraining);
-    case Refusal::kQueueFull:
-      return Refuse(Unavailable("OVERLOADED", ToStd(status.message()), kRetryAfter), RejectReason::kQueueFull);
-    case Refusal::kInflightBytes:
-      break;
-  }
-  return Refuse(Unavailable("OVERLOADED", ToStd(status.message()), kRetryAfter), RejectReason::kInflightBytes);
 }
 
 // `Parse`, `Run` and `Write` of one of the two methods.
@@ -65,6 +52,20 @@ std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Pa
 }
 
 }  // namespace
+
+Outcome RefuseFromEngine(const absl::Status& status) {
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  if (!refusal) return Refuse(status);
+  switch (*refusal) {
+    case Refusal::kDraining:
+      return Refuse(Unavailable("DRAINING", ToStd(status.message()), kRetryAfter), RejectReason::kDraining);
+    case Refusal::kQueueFull:
+      return Refuse(Unavailable("OVERLOADED", ToStd(status.message()), kRetryAfter), RejectReason::kQueueFull);
+    case Refusal::kInflightBytes:
+      break;
+  }
+  return Refuse(Unavailable("OVERLOADED", ToStd(status.message()), kRetryAfter), RejectReason::kInflightBytes);
+}
 
 ServiceMethods MakePositionService(ServiceContext* context) {
   ServiceMethods made;
@@ -103,6 +104,16 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   };
   scores.handle = Handler<ScoresResult>(context, &RequestParser::ParseScores, &Engine::Scores, &WriteScores);
   made.methods.push_back(std::move(scores));
+
+  Method upload;
+  upload.name = made.name + "/UploadTensor";
+  upload.request_next_stream = [raw = service.get()](auto* call, auto* reader, auto* queue, void* tag) {
+    raw->RequestUploadTensor(call, reader, queue, queue, tag);
+  };
+  upload.open = [context](const std::string& peer, std::shared_ptr<CallContext> call) {
+    return OpenUpload(context, peer, std::move(call));
+  };
+  made.methods.push_back(std::move(upload));
 
   made.service = std::move(service);
   return made;

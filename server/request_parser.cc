@@ -71,7 +71,7 @@ int64_t PairsOf(const Item& item) {
 // Parses every item of `request` in place and returns what admission charges.
 template <typename Request, typename Item>
 absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& payloads, const Limits& limits,
-                                   Batch<Item>* batch) {
+                                   UploadStore* uploads, Batch<Item>* batch) {
   if (request.items().empty()) {
     return InvalidField("items", "nothing", absl::StrCat("1 … ", limits.max_batch_items, " items"));
   }
@@ -81,7 +81,8 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
   if (payloads.total_bytes() > limits.max_request_bytes) {
     return OverLimit("items", payloads.total_bytes(), "max_request_bytes", limits.max_request_bytes, "bytes of payload");
   }
-  ParseContext context{limits, payloads, request.validate_only(), limits.max_request_bytes};
+  int64_t uploaded = 0;
+  ParseContext context{limits, payloads, request.validate_only(), limits.max_request_bytes, uploads, &uploaded};
   batch->reserve(static_cast<size_t>(request.items_size()));
   int64_t answer = 0;
   int64_t ids = 0;
@@ -105,7 +106,7 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
     ids += item->work != nullptr ? item->work->position_bytes : PositionBytes(*item);
     batch->push_back(std::move(item));
   }
-  return payloads.total_bytes() + answer + ids;
+  return payloads.total_bytes() + uploaded + answer + ids;
 }
 
 // Errors of a spec, whether the kernels library's or the wire's, below the spec's path.
@@ -136,7 +137,7 @@ absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer&
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::PrecomputeRequest& request,
                                                                    const raw::Payloads& payloads) const {
   ValidatedPrecompute validated;
-  const auto charged = ParseBatch(request, payloads, limits_, &validated.items_);
+  const auto charged = ParseBatch(request, payloads, limits_, uploads_, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
@@ -146,7 +147,7 @@ absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::Pre
 absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest& request,
                                                          const raw::Payloads& payloads) const {
   ValidatedApply validated;
-  const auto charged = ParseBatch(request, payloads, limits_, &validated.items_);
+  const auto charged = ParseBatch(request, payloads, limits_, uploads_, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
@@ -158,7 +159,7 @@ absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffe
   raw::Payloads payloads;
   if (auto status = Read(request, raw::kScoresRequest, limits_, &message, &payloads); !status.ok()) return status;
   ValidatedScores validated;
-  const auto charged = ParseBatch(message, payloads, limits_, &validated.items_);
+  const auto charged = ParseBatch(message, payloads, limits_, uploads_, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = message.validate_only();
   validated.charged_bytes_ = *charged;

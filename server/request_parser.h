@@ -12,6 +12,8 @@
 
 namespace phasor::server {
 
+class UploadStore;
+
 // Checks all that request.h promises, with sizes computed before anything is allocated by them. Thread-safe, no state but
 // the limits; costs microseconds per item plus a pass over position ids and masks.
 //
@@ -20,7 +22,8 @@ namespace phasor::server {
 // INVALID_ARGUMENT with field, given and allowed; UNIMPLEMENTED for what the contract has but this version does not serve.
 class RequestParser {
  public:
-  explicit RequestParser(const Limits& limits) : limits_(limits) {}
+  // `uploads`: the content that tensors may name; null: none. Must outlive this.
+  explicit RequestParser(const Limits& limits, UploadStore* uploads = nullptr) : limits_(limits), uploads_(uploads) {}
 
   // Payloads of tensors are left where they were received; the batch keeps them alive.
   absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request) const;
@@ -36,6 +39,7 @@ class RequestParser {
 
  private:
   Limits limits_;
+  UploadStore* uploads_;
 };
 
 }  // namespace phasor::server

@@ -55,6 +55,13 @@ bool Reply::on_admin_listener() const { return call_->on_admin_listener(); }
 void Reply::Hold(std::shared_ptr<const void> charge) { call_->Hold(std::move(charge)); }
 void Reply::Send(Outcome outcome) && { std::exchange(call_, nullptr)->Answer(std::move(outcome)); }
 
+Turn::~Turn() {
+  if (call_ != nullptr) std::move(*this).Stop(Refuse(absl::InternalError("a handler did not say how to go on")));
+}
+const std::shared_ptr<CallContext>& Turn::context() const { return call_->context(); }
+void Turn::More() && { std::exchange(call_, nullptr)->More(); }
+void Turn::Stop(Outcome outcome) && { std::exchange(call_, nullptr)->Stop(std::move(outcome)); }
+
 bool CallAdmission::TryEnter() { return inflight_->fetch_add(1, std::memory_order_relaxed) < limit_; }
 
 bool AccessLog::Wants(grpc::StatusCode code) {
@@ -80,8 +87,9 @@ bool CallGroup::AwaitNone(std::chrono::milliseconds limit) {
 }
 
 void RpcCall::Post(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) {
-  auto* call = new RpcCall(group, method, queue);
-  method->request_next(&call->server_context_, &call->request_, &call->writer_, queue, &call->request_event_);
+  RpcCall* call =
+      method->open ? static_cast<RpcCall*>(new StreamCall(group, method, queue)) : new UnaryCall(group, method, queue);
+  call->RequestNext();
 }
 
 RpcCall::RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue)
@@ -102,15 +110,14 @@ void RpcCall::OnRequest(bool ok) {
   }
   Post(group_, method_, queue_);  // first: somebody should be waiting for the next call whatever this one does
   arrived_ = Clock::now();
-  events_left_ = 2;
+  events_left_.store(2, std::memory_order_relaxed);
   taken_ = !group_->refusing();
   if (taken_) group_->AddCall();
   context_ = std::make_shared<CallContext>();
-  request_bytes_ = static_cast<int64_t>(request_.Length());
-  group_->admission().CountTraffic(request_bytes_);
-  if (group_->log().on()) peer_ = server_context_.peer();
+  if (group_->log().on() || method_->open) peer_ = server_context_.peer();
   ReadDeadline();
   ReadRequestId();
+  Arrived();
 
   const bool admitted = group_->admission().TryEnter();
   if (!taken_) {
@@ -126,8 +133,14 @@ void RpcCall::OnRequest(bool ok) {
         MakeError(absl::StatusCode::kDeadlineExceeded, "DEADLINE_PASSED", "the call's deadline had passed when it arrived"),
         RejectReason::kDeadline));
   } else {
-    method_->handle(std::move(request_), Reply(this));
+    Begin();
   }
+}
+
+void RpcCall::CountRequest(const grpc::ByteBuffer& request) {
+  const auto bytes = static_cast<int64_t>(request.Length());
+  request_bytes_ += bytes;
+  group_->admission().CountTraffic(bytes);
 }
 
 void RpcCall::ReadDeadline() {
@@ -159,7 +172,7 @@ void RpcCall::Answer(Outcome outcome) {
     response_bytes_ = static_cast<int64_t>(outcome.response.Length());
     group_->admission().CountTraffic(response_bytes_);
     answered_.store(true, std::memory_order_release);
-    writer_.Finish(outcome.response, grpc::Status::OK, &finish_event_);
+    Finish(&outcome.response, grpc::Status::OK);
     return;
   }
   const grpc::Status status = ToGrpcStatus(outcome_.status);
@@ -173,7 +186,7 @@ void RpcCall::Answer(Outcome outcome) {
     server_context_.AddTrailingMetadata(kPushbackTrailer, Cat(*pushback));
   }
   answered_.store(true, std::memory_order_release);
-  writer_.FinishWithError(status, &finish_event_);
+  Finish(nullptr, status);
 }
 
 void RpcCall::OnDone(bool ok) {
@@ -181,6 +194,7 @@ void RpcCall::OnDone(bool ok) {
     was_cancelled_ = true;
     context_->cancelled.store(true, std::memory_order_relaxed);
   }
+  Over();
   ReleaseOne();
 }
 
@@ -191,7 +205,7 @@ void RpcCall::OnFinish(bool ok) {
 }
 
 void RpcCall::ReleaseOne() {
-  if (--events_left_ > 0) return;
+  if (events_left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   Account();
   held_.reset();
   group_->admission().Leave();
@@ -203,8 +217,20 @@ void RpcCall::ReleaseOne() {
 }
 
 grpc::StatusCode RpcCall::FinalCode() const {
-  if (!was_cancelled_ || sent_code_ != grpc::StatusCode::OK) return sent_code_;
+  if (!was_cancelled_ || (sent_code_ != grpc::StatusCode::OK && !ended_early_)) return sent_code_;
   return finished_ >= context_->deadline ? grpc::StatusCode::DEADLINE_EXCEEDED : grpc::StatusCode::CANCELLED;
+}
+
+void UnaryCall::RequestNext() { method().request_next(server_context(), &request_, &writer_, queue(), request_event()); }
+
+void UnaryCall::Begin() { method().handle(std::move(request_), Reply(this)); }
+
+void UnaryCall::Finish(const grpc::ByteBuffer* response, const grpc::Status& status) {
+  if (response != nullptr) {
+    writer_.Finish(*response, status, finish_event());
+  } else {
+    writer_.FinishWithError(status, finish_event());
+  }
 }
 
 void RpcCall::Account() {

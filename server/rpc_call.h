@@ -6,7 +6,8 @@
 //   OnRequest(ok)  a call came; not ok: the server shuts down, and nothing else will happen
 //   OnDone         the call is over for gRPC: completed, or cancelled (client gone, deadline passed, shutdown)
 //   OnFinish(ok)   the answer was handed to the network, or could not be
-// After a good OnRequest both OnDone and OnFinish come, in either order; the second one deletes the object.
+// After a good OnRequest both OnDone and OnFinish come, in either order; the last event deletes the object. Client streams
+// have more of them, see StreamCall.
 #ifndef PHASOR_SERVER_RPC_CALL_H_
 #define PHASOR_SERVER_RPC_CALL_H_
 
@@ -18,6 +19,7 @@
 #include <mutex>
 #include <string>
 
+#include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -109,6 +111,7 @@ class CallGroup {
   int64_t objects_ = 0;
 };
 
+// What calls of every kind share.
 class RpcCall {
  public:
   // Waits for the next call of `method` on `queue`. The object owns itself.
@@ -120,21 +123,49 @@ class RpcCall {
   void Hold(std::shared_ptr<const void> charge) { held_ = std::move(charge); }
   void Answer(Outcome outcome);
 
- private:
-  struct Event final : CompletionEvent {
-    Event(RpcCall* owner, void (RpcCall::*then)(bool)) : call(owner), step(then) {}
+ protected:
+  template <typename T>
+  struct EventOf final : CompletionEvent {
+    EventOf(T* owner, void (T::*then)(bool)) : call(owner), step(then) {}
     void Complete(bool ok) override { (call->*step)(ok); }
-    RpcCall* const call;
-    void (RpcCall::* const step)(bool);
+    T* const call;
+    void (T::* const step)(bool);
   };
 
   RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue);
-  ~RpcCall();
+  virtual ~RpcCall();
 
+  // Asks gRPC for the next call, with request_event().
+  virtual void RequestNext() = 0;
+  // A call came, whether or not it will be admitted.
+  virtual void Arrived() {}
+  // The call was admitted: works on it.
+  virtual void Begin() = 0;
+  // Hands the answer to gRPC, with finish_event(): `response` when it is not null, else the error.
+  virtual void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) = 0;
+  // The call is over for gRPC; on the queue's thread.
+  virtual void Over() {}
+
+  // Another event is expected; each ends with ReleaseOne, after which the object may be gone.
+  void ExpectOne() { events_left_.fetch_add(1, std::memory_order_relaxed); }
+  void ReleaseOne();
+  void CountRequest(const grpc::ByteBuffer& request);
+
+  const Method& method() const { return *method_; }
+  const std::string& peer() const { return peer_; }  // of streams
+  grpc::ServerCompletionQueue* queue() const { return queue_; }
+  grpc::ServerContext* server_context() { return &server_context_; }
+  CompletionEvent* request_event() { return &request_event_; }
+  CompletionEvent* finish_event() { return &finish_event_; }
+  // An answer is on its way.
+  bool answered() const { return answered_.load(std::memory_order_acquire); }
+  // What was sent does not count when the call turns out to have been cancelled.
+  void ForgetAnswerIfCancelled() { ended_early_ = true; }
+
+ private:
   void OnRequest(bool ok);
   void OnDone(bool ok);
   void OnFinish(bool ok);
-  void ReleaseOne();
 
   void ReadDeadline();
   void ReadRequestId();
@@ -145,28 +176,79 @@ class RpcCall {
   CallGroup* const group_;
   const Method* const method_;
   grpc::ServerCompletionQueue* const queue_;
-  Event request_event_{this, &RpcCall::OnRequest};
-  Event done_event_{this, &RpcCall::OnDone};
-  Event finish_event_{this, &RpcCall::OnFinish};
+  EventOf<RpcCall> request_event_{this, &RpcCall::OnRequest};
+  EventOf<RpcCall> done_event_{this, &RpcCall::OnDone};
+  EventOf<RpcCall> finish_event_{this, &RpcCall::OnFinish};
 
   grpc::ServerContext server_context_;
-  ResponseWriter writer_{&server_context_};
-  grpc::ByteBuffer request_;
 
   std::shared_ptr<CallContext> context_;
   std::shared_ptr<const void> held_;
   std::string request_id_;
-  std::string peer_;  // taken on arrival, when calls are logged: gRPC forgets it once the client is gone
+  std::string peer_;  // taken on arrival, when it is needed: gRPC forgets it once the client is gone
   std::chrono::steady_clock::time_point arrived_, finish_began_, finished_;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
   Outcome outcome_;  // without the response
   grpc::StatusCode sent_code_ = grpc::StatusCode::OK;
   std::string reason_;
-  int events_left_ = 0;  // of the queue's thread alone
-  bool taken_ = false;   // counts as a call of the group
+  std::atomic<int> events_left_{0};
+  bool taken_ = false;  // counts as a call of the group
   bool was_cancelled_ = false;
+  bool ended_early_ = false;
   // Orders what Answer wrote, on whatever thread, before what OnFinish reads.
   std::atomic<bool> answered_{false};
+};
+
+// One request, one response.
+class UnaryCall final : public RpcCall {
+ public:
+  UnaryCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
+
+ private:
+  void RequestNext() override;
+  void Arrived() override { CountRequest(request_); }
+  void Begin() override;
+  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
+
+  ResponseWriter writer_{server_context()};
+  grpc::ByteBuffer request_;
+};
+
+// Many requests, one response. Messages are read one at a time, the next one when the reader asks for it: a slow server
+// slows its client down by HTTP/2's flow control. Two more events:
+//   OnRead(ok)   a message; not ok: there are no more, or the call was cancelled
+//   OnAlarm(ok)  the longest pause may be over
+// Between OnRead and what the reader says about the message the object expects one event still.
+class StreamCall final : public RpcCall {
+ public:
+  StreamCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
+
+  // Through Turn only; on any thread.
+  void More();
+  void Stop(Outcome outcome);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void RequestNext() override;
+  void Begin() override;
+  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
+  void Over() override;
+
+  void ReadNext();
+  void OnRead(bool ok);
+  void OnAlarm(bool ok);
+  void SetAlarm(Clock::duration pause);
+
+  EventOf<StreamCall> read_event_{this, &StreamCall::OnRead};
+  EventOf<StreamCall> alarm_event_{this, &StreamCall::OnAlarm};
+  StreamReader stream_{server_context()};
+  grpc::ByteBuffer message_;
+  std::unique_ptr<MessageReader> reader_;
+  grpc::Alarm alarm_;
+  bool over_ = false;  // of the queue's thread alone
+  // When the wait for a message began, the clock's nanoseconds; 0: nothing is waited for.
+  std::atomic<int64_t> waiting_since_{0};
 };
 
 }  // namespace phasor::server

@@ -94,7 +94,8 @@ struct Server::Impl {
       : options(std::move(given)),
         logger(std::move(to)),
         access_log(logger, options.log_access_every),
-        context(options.limits),
+        uploads(std::make_unique<UploadStore>(options.uploads)),
+        context(options.limits, uploads.get()),
         control(std::make_unique<ControlThread>(kControlQueue)) {}
 
   absl::Status StartEngine();
@@ -106,6 +107,8 @@ struct Server::Impl {
   const ServerOptions options;
   const std::shared_ptr<Logger> logger;
   AccessLog access_log;
+  // Contents may outlive it, in requests and plans.
+  std::unique_ptr<UploadStore> uploads;
   ServiceContext context;
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
@@ -143,6 +146,7 @@ absl::Status Server::Impl::StartEngine() {
   engine = std::make_unique<Engine>(engine_options, *std::move(backend),
                                     [m = metrics.get()](double seconds) { m->TableBuilt(seconds); });
   metrics->WatchEngine([e = engine.get()] { return e->stats(); });
+  metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 
   admission = std::make_unique<CallAdmission>(options.limits.max_inflight_requests, &metrics->inflight_requests());
   public_calls = std::make_unique<CallGroup>(admission.get(), metrics.get(), &access_log, false);

@@ -15,6 +15,7 @@
 #include "server/engine.h"
 #include "server/limits.h"
 #include "server/logging.h"
+#include "server/upload_store.h"
 
 namespace phasor::server {
 
@@ -28,6 +29,7 @@ struct ServerOptions {
   int worker_threads = 0;                 // 0: one per usable processor
   Limits limits;
   int64_t cache_bytes = int64_t{1} << 30;
+  UploadOptions uploads;
   int64_t pool_keep_bytes = int64_t{512} << 20;
   std::string backend = "auto";
   std::vector<std::string> warm;  // values as ReadWarmValue takes them

@@ -17,16 +17,18 @@
 #include "server/request_parser.h"
 #include "server/rpc_call.h"
 #include "server/transport.h"
+#include "server/upload_store.h"
 
 namespace phasor::server {
 
 // What handlers work with. Everything pointed to outlives every call.
 struct ServiceContext {
-  explicit ServiceContext(const Limits& given) : limits(given), parser(given) {}
+  ServiceContext(const Limits& given, UploadStore* store) : limits(given), parser(given, store), uploads(store) {}
 
   const Limits limits;
   const RequestParser parser;
   Engine* engine = nullptr;
+  UploadStore* const uploads;
   Metrics* metrics = nullptr;
   CallAdmission* admission = nullptr;
   ControlThread* control = nullptr;
@@ -39,6 +41,9 @@ struct ServiceContext {
 ServiceMethods MakePositionService(ServiceContext* context);
 ServiceMethods MakeCatalogService(ServiceContext* context);
 ServiceMethods MakeAdminService(ServiceContext* context);
+
+// The engine's refusals say why; callers are told when to come back.
+Outcome RefuseFromEngine(const absl::Status& status);
 
 // A control-plane method that answers at once, on the queue's thread: `answer` takes a Request and a const Reply& and gives
 // a StatusOr of the response.

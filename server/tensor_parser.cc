@@ -12,6 +12,7 @@
 
 #include "kernels/core/checked_math.h"
 #include "server/grpc_status.h"
+#include "server/upload_store.h"
 
 namespace phasor::server {
 namespace {
@@ -105,18 +106,47 @@ absl::StatusOr<int64_t> ParseStrides(const v1::Tensor& message, std::string_view
   return reach;
 }
 
+// Whether the storage has the size that the shape needs.
+absl::Status CheckStorage(std::string_view field, int64_t needed, const ParsedTensor& tensor) {
+  if (tensor.dense ? tensor.bytes == needed : tensor.bytes >= needed) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(tensor.bytes, " bytes"),
+                      absl::StrCat(tensor.dense ? "" : "at least ", needed, " bytes for shape ", Text(tensor.shape),
+                                   tensor.dense ? "" : absl::StrCat(" with strides ", Text(tensor.strides)), " of ",
+                                   DTypeText(tensor.dtype)));
+}
+
+// Finds the content that was uploaded.
+absl::Status ParseUpload(const v1::Upload& message, const std::string& field, const ParseContext& context,
+                         ParsedTensor* tensor) {
+  constexpr size_t kHashBytes = 32;
+  if (message.sha256().size() != kHashBytes) {
+    return InvalidField(absl::StrCat(field, ".sha256"), absl::StrCat(message.sha256().size(), " bytes"), "32 bytes");
+  }
+  const auto content = context.uploads == nullptr ? nullptr : context.uploads->Find(message.sha256());
+  if (content == nullptr) return UploadNotFound(field, message.sha256());
+  const auto size = static_cast<size_t>(content->size);
+  tensor->upload_piece = std::make_shared<const raw::Piece>(raw::Piece{content, content->data.get(), size});
+  tensor->pieces = {tensor->upload_piece.get(), 1};
+  tensor->uploaded = content->sha256;
+  if (context.uploaded_bytes != nullptr) *context.uploaded_bytes += content->size;
+  return absl::OkStatus();
+}
+
 absl::Status ParseStorage(const v1::Tensor& message, std::string_view path, int64_t extent, Storage storage,
                           const ParseContext& context, ParsedTensor* tensor) {
   const int64_t needed = extent * SizeOf(tensor->dtype);  // extent < 2^40
   tensor->bytes = needed;
-  const std::string field = At(path, "data");
+  std::string field = At(path, "data");
   switch (message.storage_case()) {
     case v1::Tensor::kSharedMemory:
       return NotServed(At(path, "shared_memory"), "shared memory");
     case v1::Tensor::kDevice:
       return NotServed(At(path, "device"), "device memory");
     case v1::Tensor::kUpload:
-      return NotServed(At(path, "upload"), "uploaded content");
+      field = At(path, "upload");
+      if (auto status = ParseUpload(message.upload(), field, context, tensor); !status.ok()) return status;
+      tensor->bytes = static_cast<int64_t>(tensor->upload_piece->size);
+      return CheckStorage(field, needed, *tensor);
     case v1::Tensor::STORAGE_NOT_SET:
       if (storage == Storage::kOptional) return absl::OkStatus();
       return InvalidField(field, "nothing", absl::StrCat(needed, " bytes"));
@@ -128,13 +158,7 @@ absl::Status ParseStorage(const v1::Tensor& message, std::string_view path, int6
   if (!size || !pieces) return absl::InternalError("a tensor whose payload was not cut");
   tensor->bytes = *size;
   tensor->pieces = *pieces;
-  if (tensor->dense ? *size != needed : *size < needed) {
-    return InvalidField(field, absl::StrCat(*size, " bytes"),
-                        absl::StrCat(tensor->dense ? "" : "at least ", needed, " bytes for shape ", Text(tensor->shape),
-                                     tensor->dense ? "" : absl::StrCat(" with strides ", Text(tensor->strides)), " of ",
-                                     DTypeText(tensor->dtype)));
-  }
-  return absl::OkStatus();
+  return CheckStorage(field, needed, *tensor);
 }
 
 int64_t Integer(const std::byte* bytes, DType dtype) {

@@ -3,7 +3,9 @@
 #define PHASOR_SERVER_TENSOR_PARSER_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,12 +26,15 @@ struct ParsedTensor {
   bool dense = true;             // the message has no strides
   int64_t elements = 0;
   int64_t bytes = 0;                   // of the storage; computed from the shape when there is none
-  std::span<const raw::Piece> pieces;  // of the context's payloads; empty when the storage is, or is absent
+  std::span<const raw::Piece> pieces;  // of the context's payloads or of the upload; empty when the storage is, or is absent
+  std::string uploaded;                // the SHA-256, 32 bytes, of storage that was uploaded; the one piece is all of it
+  std::shared_ptr<const raw::Piece> upload_piece;
 };
 
 enum class Storage : uint8_t { kRequired, kOptional };
 
-// `allowed`: element types that the field takes. Errors are InvalidField, OverLimit or NotServed below `path`.
+// `allowed`: element types that the field takes. Errors are InvalidField, OverLimit, NotServed or UploadNotFound below
+// `path`.
 absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed,
                                          Storage storage, const ParseContext& context);
 

@@ -21,10 +21,20 @@ std::string At(std::string_view path, std::string_view field) { return std::stri
 }  // namespace
 
 absl::StatusOr<WeightRef> ParseWeight(const v1::Tensor& tensor, std::string_view path, const ParseContext& context) {
-  absl::StatusOr<ParsedTensor> parsed = ParseTensor(tensor, path, kWeightTypes, Storage::kRequired, context);
+  ParseContext in_place = context;
+  in_place.uploaded_bytes = nullptr;  // nothing is made of uploaded weights
+  absl::StatusOr<ParsedTensor> parsed = ParseTensor(tensor, path, kWeightTypes, Storage::kRequired, in_place);
   if (!parsed.ok()) return parsed.status();
   if (!parsed->dense) return InvalidField(At(path, "strides"), "strides", "none: weights are dense");
   if (parsed->elements == 0) return InvalidField(At(path, "shape"), "no elements", "at least one element");
+  if (!parsed->uploaded.empty()) {
+    auto weight = std::make_shared<Weight>();
+    weight->dtype = parsed->dtype;
+    weight->shape = std::move(parsed->shape);
+    weight->digest = std::move(parsed->uploaded);
+    weight->data = std::shared_ptr<const std::byte>(parsed->upload_piece->owner, parsed->upload_piece->data);
+    return WeightRef(std::move(weight));
+  }
   const std::shared_ptr<std::byte[]> bytes(new std::byte[static_cast<size_t>(parsed->bytes)]);
   size_t at = 0;
   for (const raw::Piece& piece : parsed->pieces) {

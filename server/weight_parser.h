@@ -14,7 +14,7 @@
 namespace phasor::server {
 
 // A dense float tensor with at least one element; its storage must be there, also under validate_only. Costs a copy and a
-// SHA-256 of the payload. Errors are below `path`.
+// SHA-256 of the payload; uploaded content is neither copied nor hashed. Errors are below `path`.
 absl::StatusOr<WeightRef> ParseWeight(const v1::Tensor& tensor, std::string_view path, const ParseContext& context);
 
 // Reads the weights of a request.

@@ -52,6 +52,8 @@ constexpr Field kScoresItemFields[] = {{1, &kSpec}, {4, &kPositions}, {5, &kPosi
 constexpr Node kScoresItem{kScoresItemFields};
 constexpr Field kScoresRequestFields[] = {{1, &kScoresItem}};  // items
 
+constexpr Field kUploadTensorRequestFields[] = {{100, nullptr}};  // data
+
 // inv_freq, cos, sin, table, bias
 constexpr Field kPrecomputeResultFields[] = {
     {11, &kTensor}, {100, &kTensor}, {101, &kTensor}, {102, &kTensor}, {103, &kTensor}};
@@ -71,6 +73,7 @@ constexpr Field kScoresResponseFields[] = {{1, &kScoresResult}};  // results
 constinit const Node kPrecomputeRequest{kPrecomputeRequestFields};
 constinit const Node kApplyRequest{kApplyRequestFields};
 constinit const Node kScoresRequest{kScoresRequestFields};
+constinit const Node kUploadTensorRequest{kUploadTensorRequestFields};
 constinit const Node kPrecomputeResponse{kPrecomputeResponseFields};
 constinit const Node kApplyResponse{kApplyResponseFields};
 constinit const Node kScoresResponse{kScoresResponseFields};

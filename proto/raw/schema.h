@@ -24,6 +24,7 @@ struct Node {
 extern const Node kPrecomputeRequest;
 extern const Node kApplyRequest;
 extern const Node kScoresRequest;
+extern const Node kUploadTensorRequest;
 extern const Node kPrecomputeResponse;
 extern const Node kApplyResponse;
 extern const Node kScoresResponse;

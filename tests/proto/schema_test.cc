@@ -31,7 +31,7 @@ void PathsOf(const Node& node, const Descriptor* type, const std::string& path, 
 }
 
 void PathsOf(const Descriptor* type, const std::string& path, std::set<std::string>* paths) {
-  if (type == v1::Tensor::descriptor()) {
+  if (type == v1::Tensor::descriptor() || type == v1::UploadTensorRequest::descriptor()) {
     paths->insert(path + "/data");
     return;
   }
@@ -54,6 +54,7 @@ TEST(SchemaTest, CoversEveryTensorOfTheDataPlane) {
   ExpectCovered(kPrecomputeRequest, v1::PrecomputeRequest::descriptor());
   ExpectCovered(kApplyRequest, v1::ApplyRequest::descriptor());
   ExpectCovered(kScoresRequest, v1::ScoresRequest::descriptor());
+  ExpectCovered(kUploadTensorRequest, v1::UploadTensorRequest::descriptor());
   ExpectCovered(kPrecomputeResponse, v1::PrecomputeResponse::descriptor());
   ExpectCovered(kApplyResponse, v1::ApplyResponse::descriptor());
   ExpectCovered(kScoresResponse, v1::ScoresResponse::descriptor());
