@@ -207,6 +207,10 @@ absl::StatusOr<const v1::ResolvedLayer*> ChooseLayer(const v1::ResolveModelRespo
     }
     return absl::FailedPreconditionError(absl::StrCat(name, " has no encoding to compute: ", absl::StrJoin(kinds, "; ")));
   }
+  // Towers and other parts have names; the language model of a single schedule has none.
+  const auto own = std::find_if(with_numbers.begin(), with_numbers.end(),
+                                [](const v1::ResolvedLayer* layer) { return layer->layer_type().empty(); });
+  if (own != with_numbers.end()) with_numbers = {*own};
   // Layer types that differ in other things than positions (attention windows, say) are one for this purpose.
   const std::string first = with_numbers[0]->spec().SerializeAsString();
   const bool one_spec = std::all_of(with_numbers.begin(), with_numbers.end(), [&](const v1::ResolvedLayer* layer) {

@@ -7,11 +7,21 @@
 namespace phasor::server {
 namespace {
 
+// The width that the family's key gives, or the product of its two keys.
+int64_t Width(const Model& model, std::vector<Note>& defaults) {
+  const std::string_view keys = model.family->width_key;
+  if (keys.empty()) return model.Hidden(defaults);
+  const size_t times = keys.find('*');
+  const auto read = [&](std::string_view key) { return model.text.Integer(key, 1, kMaxDim).value_or(0); };
+  if (times == std::string_view::npos) return read(keys);
+  return read(keys.substr(0, times)) * read(keys.substr(times + 1));
+}
+
 // A sinusoidal layer type of the model's own width.
 void AddSinusoid(const Model& model, std::string layer_type, SinusoidalSpec spec, ModelEncoding& out) {
   LayerEncoding layer;
   layer.layer_type = std::move(layer_type);
-  spec.dim = model.Hidden(layer.defaults);
+  spec.dim = Width(model, layer.defaults);
   FillFacts(model, 0, layer);
   if (!model.problems->ok()) return;
   if (spec.dim == 0) {
@@ -87,6 +97,62 @@ void ReadWhisper(const Model& model, ModelEncoding& out) {
   LayerEncoding decoder = Unserved(model, "decoder", "learned");
   decoder.max_position = model.text.Integer("max_target_positions", 1, int64_t{1} << 31).value_or(448);
   out.layers.push_back(std::move(decoder));
+}
+
+void ReadSinusoid(const Model& model, ModelEncoding& out) {
+  constexpr auto kConcatenated = SinusoidalLayout::kConcatenated;
+  switch (model.family->sinusoid) {
+    case SinusoidRule::kNone:
+    case SinusoidRule::kPaper:
+      AddSinusoid(model, "", Table(kConcatenated, SinusoidalSpacing::kPaper), out);
+      break;
+    case SinusoidRule::kInterleaved:
+      AddSinusoid(model, "", Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper), out);
+      break;
+    case SinusoidRule::kEndpoint:
+      AddSinusoid(model, "", Table(kConcatenated, SinusoidalSpacing::kEndpointInclusive), out);
+      break;
+    case SinusoidRule::kFairseq:
+      return ReadFairseqSinusoid(model, out);
+    case SinusoidRule::kCosinesFirst:
+      out.layers.push_back(Unserved(model, "", "timestep"));
+      break;
+  }
+  AddEmbeddingMultiplier(model, false, out);
+}
+
+void ReadFlorenceVision(const Model& model, ModelEncoding& out) {
+  out.layers.push_back(Unserved(model, "", "learned"));
+  // Frames of a video get sinusoids of the last stage's width, beside the table over each frame.
+  const auto widths = model.text.Integers("embed_dim", 1, kMaxDim).value_or(std::vector<int64_t>());
+  SinusoidalSpec spec = Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper);
+  spec.dim = widths.empty() ? 1024 : widths.back();
+  auto canonical = Canonicalize(spec);
+  if (!canonical.ok()) return model.problems->Fail(canonical.status());
+  LayerEncoding layer;
+  layer.layer_type = layer.part = "temporal";
+  layer.kind = PositionKind::kSinusoidal;
+  layer.spec = *std::move(canonical);
+  out.layers.push_back(std::move(layer));
+}
+
+void ReadSeamless(const Model& model, ModelEncoding& out) {
+  // Two models with a padding index of their own each; the sound encoder has relative positions.
+  const auto padding = [&](std::string_view key, int64_t of_class) {
+    return model.text.Integer(key, 0, int64_t{1} << 30).value_or(of_class);
+  };
+  for (const bool to_units : {false, true}) {
+    const int64_t row = to_units ? padding("t2u_pad_token_id", 1) : padding("pad_token_id", 0);
+    SinusoidalSpec spec = Table(SinusoidalLayout::kConcatenated, SinusoidalSpacing::kEndpointInclusive);
+    spec.position_offset = row + 1;
+    spec.padding_row = row;
+    const size_t before = out.layers.size();
+    AddSinusoid(model, to_units ? "t2u" : "", spec, out);
+    if (to_units && out.layers.size() > before) out.layers.back().part = "t2u";
+  }
+  AddEmbeddingMultiplier(model, true, out);
+  out.layers.push_back(Unserved(model, "speech", "relative_positions"));
+  out.layers.back().part = "speech";
 }
 
 void ReadXlm(const Model& model, ModelEncoding& out) {

@@ -19,6 +19,7 @@ constexpr Family kFamilies[] = {
 {"xlmroberta", &ReadBert, 768, 12, 0, 12, 0, 512},
 {"xlmrobertaxl", &ReadBert, 2560, 32, 0, 36, 0, 514},
 {"esm", &ReadBert, 768, 12, 0, 12, 0, 1026},
+{"clvpencoder", &ReadClvp, 768, 12, 0, 20, 0, 0},
 // Learned tables.
 {"gpt2", &ReadLearned, 768, 12, 0, 12, 0, 1024},
 {"openaigpt", &ReadLearned, 768, 12, 0, 12, 0, 512},
@@ -45,6 +46,9 @@ constexpr Family kFamilies[] = {
 {"xlm", &ReadXlm, 2048, 16, 0, 12, 0, 512},
 {"flaubert", &ReadXlm, 2048, 16, 0, 12, 0, 512},
 {"distilbert", &ReadDistilBert, 768, 12, 0, 6, 0, 512},
+{"florencevision", &ReadFlorenceVision},
+{"seamlessm4t", &ReadSeamless, 1024, 16, 0, 24, 0, 4096},
+{"seamlessm4tv2", &ReadSeamless, 1024, 16, 0, 24, 0, 4096},
 // Relative, from buckets, windows or rows.
 {"t5", &ReadT5, 512, 8, 0, 6, 64, 0},
 {"mt5", &ReadT5, 512, 6, 0, 8, 64, 0},

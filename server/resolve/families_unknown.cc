@@ -51,7 +51,11 @@ void ReadUnknown(const Model& model, ModelEncoding& out) {
     read_as("what position_embedding_type says");
     return ReadBert(model, out);
   }
-  if (!rotates && type.empty() && NoDecoder(model)) {
+  std::vector<Note> ignored;
+  const bool no_text =
+      model.file.Has("model_type") &&
+      (model.text.FirstOf({"head_dim", "hidden_size", "d_model", "n_embd"}).empty() || model.Heads(ignored) == 0);
+  if (!rotates && type.empty() && (NoDecoder(model) || no_text)) {
     model.problems->Warn(path,
                          absl::StrCat("class ", model.type_name, " is unknown, and no key says how it encodes positions"));
     out.layers.push_back(Unserved(model, "", "unknown"));

@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 
-std::string Normalised(std::string_view name) {
+}  // namespace
+
+std::string NormalisedFamilyName(std::string_view name) {
   std::string out;
   for (const char c : name) {
     if (c != '_' && c != '-' && c != '.') out.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
@@ -22,6 +24,8 @@ std::string Normalised(std::string_view name) {
   if (out.size() > kText.size() && out.ends_with(kText)) out.resize(out.size() - kText.size());
   return out;
 }
+
+namespace {
 
 // "GPTNeoXForCausalLM" → "GPTNeoX", "MarianMTModel" → "Marian".
 std::string_view ClassStem(std::string_view architecture) {
@@ -46,8 +50,9 @@ int64_t FromClass(const Model& model, std::string_view key, int64_t value, std::
 }  // namespace
 
 const Family* FindFamily(std::string_view name) {
-  const std::string wanted = Normalised(name);
-  for (const std::span<const Family> table : {RopeFamilies(), OtherFamilies()}) {
+  const std::string wanted = NormalisedFamilyName(name);
+  for (const std::span<const Family> table :
+       {RopeFamilies(), OtherFamilies(), TransformersFamilies1(), TransformersFamilies2(), TransformersFamilies3()}) {
     for (const Family& family : table) {
       if (family.model_type == wanted) return &family;
     }
@@ -64,8 +69,8 @@ int64_t Model::Hidden(std::vector<Note>& defaults) const {
 }
 
 int64_t Model::Heads(std::vector<Note>& defaults) const {
-  const auto key = text.FirstOf(
-      {"num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "encoder_attention_heads"});
+  const auto key = text.FirstOf({"num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
+                                 "encoder_attention_heads", "decoder_num_attention_heads", "encoder_num_attention_heads"});
   // A list of heads per stage belongs to kinds that this reader does not serve.
   if (!key.empty() && text.IsList(key)) return 0;
   if (!key.empty()) return text.Integer(key, 1, kMaxHeads).value_or(0);

@@ -25,6 +25,16 @@ enum class SoftmaxRule : uint8_t {
   kOne,                  // 1: q and k are normed
 };
 
+// Which sinusoids a class makes.
+enum class SinusoidRule : uint8_t {
+  kNone,
+  kPaper,         // sines, then cosines
+  kInterleaved,   // sine, cosine, sine …
+  kEndpoint,      // sines, then cosines; the last frequency is 1/base
+  kFairseq,       // the same, from row padding + 1 on; the padding row is zeros
+  kCosinesFirst,  // cosines, then sines; the last frequency is 1/base
+};
+
 // One model class: its reader and the defaults that live in its code only. 0 or empty: the class has none.
 struct Family {
   std::string_view model_type;  // lower case, without '_', '-' and a trailing "text"
@@ -45,11 +55,20 @@ struct Family {
   std::string_view rope_parameters = {};  // JSON of the class's own dict, used when the file has none
   bool mrope = false;                     // several axes, whether or not the file has sections
   bool vision_rope = false;               // the image tower rotates in two axes
+  SinusoidRule sinusoid = SinusoidRule::kNone;
+  std::string_view width_key = {};  // of a sinusoidal table, where it is not the hidden size
 };
 
 // Every known class. Names are unique.
 std::span<const Family> RopeFamilies();
 std::span<const Family> OtherFamilies();
+// Generated, where the two above have no row.
+std::span<const Family> TransformersFamilies1();
+std::span<const Family> TransformersFamilies2();
+std::span<const Family> TransformersFamilies3();
+
+// A model_type as the tables spell it.
+std::string NormalisedFamilyName(std::string_view name);
 
 // The family of a model_type or of an architecture's name ("GPTNeoXForCausalLM"), or null.
 const Family* FindFamily(std::string_view name);

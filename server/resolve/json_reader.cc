@@ -135,6 +135,12 @@ std::vector<std::string> JsonObject::Keys() const {
   return keys;
 }
 
+JsonObject JsonObject::Reporting(Problems* problems) const {
+  JsonObject other = *this;
+  other.problems_ = problems;
+  return other;
+}
+
 std::string JsonObject::PathOf(std::string_view key) const {
   return path_.empty() ? std::string(key) : absl::StrCat(path_, ".", View(key));
 }

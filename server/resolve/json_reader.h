@@ -59,6 +59,9 @@ class JsonObject {
   // The first key of the list that is there and not null; empty when none is.
   std::string_view FirstOf(std::initializer_list<std::string_view> keys) const;
 
+  // The same object, whose errors and warnings go elsewhere.
+  JsonObject Reporting(Problems* problems) const;
+
   // A number that is finite. Errors: any other type, NaN and infinities.
   std::optional<double> Number(std::string_view key) const;
   // A whole number (32.0 counts) in low … high.

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/encodings/spec_check.h"
+
 namespace phasor::server {
 namespace {
 
@@ -54,6 +56,18 @@ LayerEncoding NoPositions(const Model& model, const LayerGroup& group) {
   FillFacts(model, 0, layer);
   layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
   return layer;
+}
+
+// transformers 5.20 and later saves what differs in a layer under its number: {"05": {"head_dim": 512}}.
+std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& group) {
+  if (group.layers.empty() || !model.text.IsObject("per_layer_config")) return std::nullopt;
+  const JsonObject all = *model.text.Object("per_layer_config");
+  const std::string number = absl::StrCat(group.layers.front());
+  for (const std::string& key : all.Keys()) {
+    const size_t zeros = std::min(key.find_first_not_of('0'), key.size() - 1);
+    if (key.substr(zeros) == number && all.IsObject(key)) return all.Object(key);
+  }
+  return std::nullopt;
 }
 
 void WarnNotNested(const Model& model, LayerEncoding& layer) {
@@ -169,6 +183,10 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
       continue;
     }
     std::vector<Note> head_defaults;
+    const auto overrides = LayerOverrides(model, group);
+    if (overrides && overrides->Has("head_dim")) {
+      request.head_dim = overrides->Integer("head_dim", 1, kMaxHeadDim).value_or(0);
+    }
     if (request.head_dim == 0) request.head_dim = model.HeadDim(head_defaults);
     if (!model.problems->ok()) return;
     if (nested) {
@@ -181,6 +199,9 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     layer.defaults.insert(layer.defaults.begin(), head_defaults.begin(), head_defaults.end());
     layer.defaults.insert(layer.defaults.end(), class_dict.begin(), class_dict.end());
     layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
+    if (overrides && overrides->Has("num_key_value_heads")) {
+      layer.num_kv_heads = overrides->Integer("num_key_value_heads", 1, kMaxHeads).value_or(0);
+    }
     if (!nested && !dicts.nested.empty()) WarnNotNested(model, layer);
     if (!rule.query_scale.empty()) layer.query_scale = rule.query_scale;
     out.layers.push_back(std::move(layer));

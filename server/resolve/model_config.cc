@@ -1,8 +1,12 @@
 #include "server/resolve/model_config.h"
 
+#include <iterator>
+#include <utility>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/parts.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -16,22 +20,26 @@ std::string Shortened(const std::string& name) {
   return absl::CHexEscape(absl::string_view(name).substr(0, kMaxNameLength));
 }
 
-// The part that describes the language model.
-JsonObject TextPart(const JsonObject& file) {
-  for (const std::string_view wrapper : {"thinker_config", "text_config", "language_config", "llm_config"}) {
-    if (!file.IsObject(wrapper)) continue;
-    JsonObject inner = *file.Object(wrapper);
-    return wrapper == "thinker_config" && inner.IsObject("text_config") ? *inner.Object("text_config") : inner;
-  }
-  return file;
-}
+// One network: the object that describes it, and the names of the classes around it.
+struct Network {
+  JsonObject object;
+  std::string part;             // empty: the file's own
+  std::string class_by_parent;  // what the class around it makes of this key; empty: nothing is known
+  std::string parent;           // the class around it
+  int depth = 0;
+};
 
 // Which class the file means: the language model's own model_type, the file's, or an architecture's name.
-const Family* Choose(const JsonObject& file, const JsonObject& text, std::string& type_name, Problems& problems) {
+const Family* Choose(const Network& network, const JsonObject& text, std::string& type_name, Problems& problems) {
+  const JsonObject& file = network.object;
+  const std::string& by_parent = network.class_by_parent;
   std::vector<std::string> names;
   for (const JsonObject* object : {&text, &file}) {
     if (auto name = object->String("model_type"); name && !name->empty()) names.push_back(*name);
   }
+  // Older files name the whole where they should name the part.
+  const bool names_whole = !names.empty() && names.front() == network.parent;
+  if (!by_parent.empty() && (names.empty() || names_whole)) names.insert(names.begin(), by_parent);
   for (const std::string& name : names) {
     type_name = Shortened(name);
     if (const Family* family = FindFamily(name)) return family;
@@ -54,17 +62,66 @@ const Family* Choose(const JsonObject& file, const JsonObject& text, std::string
   return &kUnknownFamily;
 }
 
-void ReadVisionPart(const Model& model, ModelEncoding& out) {
-  if (!model.file.IsObject("vision_config")) return;
-  if (!model.family->vision_rope) {
-    model.problems->Warn("vision_config", "the image tower's positions are not read");
-    return;
+// Notes that a part is not read, in the place of its layers.
+void SkipPart(const Part& part, std::string_view why, ModelEncoding& out) {
+  out.warnings.push_back(
+      {part.parent.PathOf(part.key), absl::StrCat("not read: ", absl::string_view(why.data(), why.size()))});
+}
+
+void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out);
+
+void ReadParts(const Network& network, const TextPath& path, const Family* family, ModelEncoding& out) {
+  if (network.depth == kMaxPartDepth) return;
+  for (const Part& part : PartsBeside(path)) {
+    const std::string name = JoinPart(network.part, part.name);
+    if (static_cast<int>(out.layers.size()) >= kMaxParts || name.size() > kMaxNameLength) {
+      SkipPart(part, "too many parts", out);
+      continue;
+    }
+    Problems problems;
+    ModelEncoding inner;
+    const std::string parent = part.parent.String("model_type").value_or(std::string(family->model_type));
+    ReadNetwork(
+        {part.object.Reporting(&problems), name, std::string(ClassOfPart(parent, part.key)), parent, network.depth + 1},
+        problems, inner);
+    if (!problems.ok()) {
+      const auto error = SpecErrorOf(problems.status());
+      SkipPart(part, error ? absl::StrCat(error->field, " is ", error->given, ", allowed: ", error->allowed) : "", out);
+      continue;
+    }
+    std::move(inner.layers.begin(), inner.layers.end(), std::back_inserter(out.layers));
+    std::move(inner.warnings.begin(), inner.warnings.end(), std::back_inserter(out.warnings));
   }
-  LayerEncoding layer;
-  layer.layer_type = "vision";
-  layer.kind = PositionKind::kUnserved;
-  layer.unserved = "vision_rope_2d";
-  out.layers.push_back(std::move(layer));
+}
+
+void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out) {
+  const TextPath path = FindText(network.object);
+  const JsonObject& text = path.text();
+  std::string type_name;
+  const Family* family = Choose(network, text, type_name, problems);
+  const bool unknown_part = family == &kUnknownFamily && !network.part.empty();
+  const Model model{network.object, text, family, type_name, &problems};
+  if (out.model_type.empty()) out.model_type = Shortened(network.object.String("model_type").value_or(type_name));
+  // A file that only holds others: its positions are those of its parts.
+  const bool wrapper = (family == &kUnknownFamily || text.IsObject("decoder")) && !PartsBeside(path).empty() &&
+                       !model.HasRopeKeys() && text.FirstOf({"hidden_size", "d_model", "n_embd"}).empty();
+  if (!wrapper && unknown_part && !model.HasRopeKeys()) {
+    problems.Warn(network.object.PathOf("model_type"), absl::StrCat("not read: class ", type_name, " is unknown"));
+  } else if (!wrapper && problems.ok()) {
+    family->read(model, out);
+  }
+  for (LayerEncoding& layer : out.layers) {
+    layer.part = JoinPart(network.part, layer.part);
+    layer.layer_type = JoinPart(network.part, layer.layer_type);
+  }
+  if (!problems.ok()) return;
+  if (text.Has("dual_chunk_attention_config")) {
+    problems.Warn(text.PathOf("dual_chunk_attention_config"),
+                  "dual chunk attention pairs other position ids beyond chunk_size; the frequencies are as given");
+  }
+  auto warnings = problems.TakeWarnings();
+  std::move(warnings.begin(), warnings.end(), std::back_inserter(out.warnings));
+  ReadParts(network, path, family, out);
 }
 
 }  // namespace
@@ -73,21 +130,9 @@ absl::StatusOr<ModelEncoding> ReadModelConfig(std::string_view json) {
   rapidjson::Document document;
   if (absl::Status status = ParseConfig(json, document); !status.ok()) return status;
   Problems problems;
-  const JsonObject file(document, "", &problems);
-  const JsonObject text = TextPart(file);
-  std::string type_name;
-  const Family* family = Choose(file, text, type_name, problems);
-  const Model model{file, text, family, type_name, &problems};
   ModelEncoding out;
-  out.model_type = Shortened(file.String("model_type").value_or(type_name));
-  if (problems.ok()) family->read(model, out);
-  ReadVisionPart(model, out);
-  if (text.Has("dual_chunk_attention_config")) {
-    problems.Warn(text.PathOf("dual_chunk_attention_config"),
-                  "dual chunk attention pairs other position ids beyond chunk_size; the frequencies are as given");
-  }
+  ReadNetwork({JsonObject(document, "", &problems), "", "", "", 0}, problems, out);
   if (!problems.ok()) return problems.status();
-  out.warnings = problems.TakeWarnings();
   return out;
 }
 

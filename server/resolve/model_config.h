@@ -22,6 +22,9 @@ enum class PositionKind { kRope, kSinusoidal, kAlibi, kNone, kUnserved };
 struct LayerEncoding {
   std::string layer_type;  // the configuration's own name, or rope_layers, nope_layers, encoder, decoder, …; empty: a single
                            // schedule
+  // Which part of the model: empty for the language model, "vision", "audio", "encoder" … for a sub-configuration beside it.
+  // layer_type begins with it: "vision", or "audio.full_attention" where the part has layer types of its own.
+  std::string part;
   std::vector<int64_t> layers;  // 0-based; empty: all, or the configuration does not say
   PositionKind kind = PositionKind::kUnserved;
   std::string unserved;               // what kUnserved stands for: "mrope", "learned", "t5_bucket" …

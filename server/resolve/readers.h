@@ -44,6 +44,9 @@ void ReadBeit(const Model& model, ModelEncoding& out);
 void ReadFairseqSinusoid(const Model& model, ModelEncoding& out);
 void ReadMarian(const Model& model, ModelEncoding& out);
 void ReadWhisper(const Model& model, ModelEncoding& out);
+void ReadSinusoid(const Model& model, ModelEncoding& out);  // by the family's rule
+void ReadSeamless(const Model& model, ModelEncoding& out);
+void ReadFlorenceVision(const Model& model, ModelEncoding& out);
 void ReadXlm(const Model& model, ModelEncoding& out);
 void ReadDistilBert(const Model& model, ModelEncoding& out);
 void ReadLearned(const Model& model, ModelEncoding& out);
@@ -51,6 +54,12 @@ void ReadRelativeSinusoid(const Model& model, ModelEncoding& out);
 void ReadDinoV3(const Model& model, ModelEncoding& out);
 void ReadNone(const Model& model, ModelEncoding& out);
 void ReadGraniteHybrid(const Model& model, ModelEncoding& out);
+
+// families_parts.cc: classes of parts, and classes that only hold others.
+void ReadParts(const Model& model, ModelEncoding& out);       // nothing of its own
+void ReadVisionRope(const Model& model, ModelEncoding& out);  // two axes
+void ReadOther(const Model& model, ModelEncoding& out);       // a convolution, or a form of its own, of no served kind
+void ReadClvp(const Model& model, ModelEncoding& out);        // a width from projection_dim
 
 // families_unknown.cc: no table entry; what the keys say, else LLaMA's reading, with a warning.
 void ReadUnknown(const Model& model, ModelEncoding& out);

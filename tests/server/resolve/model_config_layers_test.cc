@@ -183,12 +183,55 @@ TEST(Sinusoidal, ScaleEmbeddingFalseHasNoMultiplier) {
   EXPECT_EQ(*std::get<SinusoidalSpec>(layer.spec->spec).position_offset, 6);
 }
 
-TEST(Wrappers, TextConfigIsReadAndTheTowerNamed) {
+TEST(Wrappers, TextConfigAndTowersAreRead) {
   const ModelEncoding model = Read(
       R"({"model_type":"llava","text_config":{"model_type":"llama","rope_theta":500000},"vision_config":{"hidden_size":1}})");
   EXPECT_EQ(model.model_type, "llava");
   EXPECT_EQ(*RopeOf(LayerOf(model)).base, 500000);
-  EXPECT_TRUE(HasNote(model.warnings, "vision_config"));
+  // The class around it says what a tower without a name is.
+  EXPECT_EQ(LayerOf(model, "vision").unserved, "learned");
+  EXPECT_EQ(LayerOf(model, "vision").part, "vision");
+}
+
+TEST(Wrappers, ATowerThatNobodyKnowsIsAWarning) {
+  const ModelEncoding model = Read(R"({"model_type":"llava","text_config":{"model_type":"llama"},
+                                       "vision_config":{"model_type":"nobody_knows","hidden_size":1}})");
+  EXPECT_EQ(model.layers.size(), 1u);
+  EXPECT_TRUE(HasNote(model.warnings, "vision_config.model_type", "unknown"));
+}
+
+TEST(Wrappers, ATowerThatIsWrongIsAWarning) {
+  const ModelEncoding model = Read(R"({"model_type":"qwen2_audio","text_config":{"model_type":"llama"},
+                                       "audio_config":{"model_type":"llama","num_attention_heads":-1}})");
+  EXPECT_EQ(model.layers.size(), 1u);
+  EXPECT_TRUE(HasNote(model.warnings, "audio_config", "num_attention_heads"));
+}
+
+TEST(Wrappers, PartsHaveTheirNames) {
+  const ModelEncoding model = Read(R"({"model_type":"blt","encoder_config":{"head_dim":64,"rope_theta":500000.0},
+                                       "decoder_config":{"head_dim":32,"rope_theta":10000.0}})");
+  EXPECT_EQ(RopeOf(LayerOf(model, "encoder")).head_dim, 64);
+  EXPECT_EQ(RopeOf(LayerOf(model, "decoder")).head_dim, 32);
+  EXPECT_EQ(*RopeOf(LayerOf(model, "decoder")).pairing, Pairing::kInterleaved);
+}
+
+TEST(Wrappers, PartsAreBounded) {
+  std::string text = R"({"model_type":"llava","text_config":{"model_type":"llama"})";
+  for (int i = 0; i < 500; ++i) {
+    absl::StrAppend(&text, R"(,"p)", i, R"(_config":{"head_dim":64,"rope_theta":10000.0})");
+  }
+  EXPECT_LE(Read(text + "}").layers.size(), 40u);
+  std::string deep = R"({"head_dim":64,"rope_theta":10000.0})";
+  for (int i = 0; i < 20; ++i) deep = absl::StrCat(R"({"head_dim":64,"rope_theta":10000.0,"a_config":)", deep, "}");
+  EXPECT_LE(Read(deep).layers.size(), 8u);
+}
+
+TEST(Layers, OverridesByNumberOfTheLayer) {
+  const ModelEncoding model = Read(R"({"model_type":"x","head_dim":64,"rope_theta":10000.0,"layer_types":
+      ["sliding_attention","full_attention"],"per_layer_config":{"01":{"head_dim":128,"num_key_value_heads":1}}})");
+  EXPECT_EQ(RopeOf(LayerOf(model, "sliding_attention")).head_dim, 64);
+  EXPECT_EQ(RopeOf(LayerOf(model, "full_attention")).head_dim, 128);
+  EXPECT_EQ(LayerOf(model, "full_attention").num_kv_heads, 1);
 }
 
 TEST(Unknown, ReadsLikeLlamaWithAWarning) {

@@ -1,0 +1,197 @@
+"""Writes server/resolve/families_transformers_*.cc from cases.jsonl: one line per configuration class that the hand-written
+tables do not have, with the defaults of the class and how it encodes positions.
+
+    python make_families.py
+"""
+
+import json
+import math
+import pathlib
+import re
+
+HERE = pathlib.Path(__file__).parent
+RESOLVE = HERE.parents[2] / "server" / "resolve"
+HAND = ["families_rope_table.cc", "families_other_table.cc"]
+PER_FILE = 220
+
+
+def normalised(name):
+    name = re.sub(r"[_.-]", "", name).lower()
+    return name.removesuffix("text") if name != "text" else name
+
+
+def hand_written():
+    names = set()
+    for file in HAND:
+        text = (RESOLVE / file).read_text()
+        names |= set(re.findall(r'^\{"(\w+)"', text, re.M)) | set(re.findall(r'\.model_type = "(\w+)"', text))
+    return names
+
+
+def first(config, *keys):
+    for key in keys:
+        value = config.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return value
+    return 0
+
+
+def whole(value):
+    return int(value) if value and float(value).is_integer() else 0
+
+
+def at_path(config, path):
+    for key in [key for key in path.split(".") if key]:
+        config = config.get(key) or {}
+    return config
+
+
+def evidence(cases):
+    """What the library builds for every model_type, wherever in a model it was seen."""
+    own, parts = {}, {}
+    for case in cases:
+        config = case.get("config")
+        if not config:
+            continue
+        built = "failed" not in case and not case.get("no_model")
+        if built:
+            own.setdefault(case["type"], [])
+        for entry in case.get("expect", []):
+            part = at_path(config, entry["path"])
+            kind = part.get("model_type", case["type"]) if entry["path"] else case["type"]
+            own.setdefault(kind, []).append((part, entry))
+        stack = [(case["type"], config)]
+        while stack:
+            parent, at = stack.pop()
+            for key, value in at.items():
+                if isinstance(value, dict) and value.get("model_type"):
+                    parts.setdefault((normalised(parent), key), normalised(value["model_type"]))
+                    stack.append((value["model_type"], value))
+    return own, parts
+
+
+READERS = {
+    "t5_bucket": "&ReadT5",
+    "swin_bias": "&ReadSwin",
+    "relative_sinusoidal": "&ReadRelativeSinusoid",
+    "rope_2d_dinov3": "&ReadDinoV3",
+    "axial": "&ReadVisionRope",
+    "axial_grid": "&ReadVisionRope",
+    "sinusoidal": "&ReadSinusoid",
+    "learned": "&ReadLearned",
+}
+
+
+def sinusoid_rule(entry):
+    """The rule that the samples follow: [row, column, value]."""
+    if entry.get("padding_row") is not None:
+        return "kFairseq"
+    at = {(r, c): value for r, c, value in entry["samples"]}
+    dim = entry["dim"]
+    if at[0, 0] == 1:
+        return "kCosinesFirst"
+    if abs(at[1, 1] - math.cos(1)) < 1e-6:
+        return "kInterleaved"
+    row = max(r for r, c, _ in entry["samples"] if c == 1)
+    paper, endpoint = (abs(at[row, 1] - math.sin(row * 10000**-e)) for e in (2 / dim, 1 / (dim / 2 - 1)))
+    return "kPaper" if paper < endpoint else "kEndpoint"
+
+
+def row(model_type, config, entries, is_wrapper):
+    kinds = [entry["kind"] for _, entry in entries]
+    rope = next((entry for _, entry in entries if entry["kind"] in ("rope", "mrope", "axial")), None)
+    params = config.get("rope_parameters") or {}
+    nested = {k: v for k, v in params.items() if isinstance(v, dict)}
+    fields = {"model_type": f'"{normalised(model_type)}"'}
+    if "rope" in kinds or "mrope" in kinds:
+        fields["read"] = "&ReadMla" if whole(first(config, "qk_rope_head_dim")) and whole(first(config, "qk_nope_head_dim")) else "&ReadRope"
+        if isinstance(config.get("per_layer_config"), dict):
+            fields["read"] = "&ReadRope"
+    else:
+        fields["read"] = next((reader for kind, reader in READERS.items() if kind in kinds), None)
+    if fields["read"] is None:
+        fields["read"] = "&ReadParts" if is_wrapper else "&ReadOther" if "other" in kinds else "&ReadNone"
+    fields["hidden"] = whole(first(config, "hidden_size", "d_model", "n_embd", "embed_dim", "dim"))
+    fields["heads"] = whole(first(config, "num_attention_heads", "n_head", "num_heads", "encoder_attention_heads"))
+    fields["kv_heads"] = whole(first(config, "num_key_value_heads", "num_kv_heads"))
+    fields["layers"] = whole(first(config, "num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "depth"))
+    head_dim = whole(first(config, "head_dim"))
+    if fields["heads"] and head_dim * fields["heads"] != fields["hidden"] and not whole(first(config, "qk_rope_head_dim")):
+        fields["head_dim"] = head_dim
+    fields["max_position"] = whole(first(config, "max_position_embeddings", "n_positions", "max_target_positions"))
+    fixed = next((entry for _, entry in entries if entry["kind"] == "sinusoidal"), None)
+    if fixed and fields["read"] == "&ReadSinusoid":
+        fields["sinusoid"] = "SinusoidRule::" + sinusoid_rule(fixed)
+        if fields["hidden"] != fixed["dim"]:
+            key = next((k for k, v in config.items() if isinstance(v, int) and v == fixed["dim"]), None)
+            if key is None:
+                whole_keys = {k: v for k, v in config.items() if isinstance(v, int) and v > 1}
+                key = next((f"{a}*{b}" for a, x in whole_keys.items() for b, y in whole_keys.items() if x * y == fixed["dim"]), None)
+            fields["width_key"] = f'"{key}"' if key else None
+    if rope:
+        main = nested.get("full_attention") or (next(iter(nested.values())) if nested else params)
+        base = main.get("rope_theta", config.get("rope_theta"))
+        if base and base != 10000:
+            fields["base"] = repr(float(base))
+        partial = main.get("partial_rotary_factor", 1)
+        if partial != 1 and not nested:
+            fields["partial"] = repr(float(partial))
+        if rope.get("pairing") == "interleaved":
+            fields["pairing"] = "kInterleaved"
+        if fields["read"] == "&ReadMla":
+            fields["qk_nope_head_dim"] = whole(first(config, "qk_nope_head_dim"))
+            fields["qk_rope_head_dim"] = whole(first(config, "qk_rope_head_dim"))
+        special = any(v.get("rope_type", "default") != "default" for v in (nested or {"": params}).values())
+        if nested or special:
+            fields["rope_parameters"] = f'R"({json.dumps(nested or params, separators=(",", ":"))})"'
+        if "mrope" in kinds:
+            fields["mrope"] = "true"
+    return fields
+
+
+def line(fields):
+    return "{" + ", ".join(f".{k} = {v}" for k, v in fields.items() if v not in (0, "", None)) + "},"
+
+
+def main():
+    cases = [json.loads(text) for text in (HERE / "cases.jsonl").read_text().splitlines()]
+    own, parts = evidence(cases)
+    skip = hand_written()
+    rows, seen = [], set()
+    # A language model goes before its wrapper of the same name: the wrapper's positions are those of its parts.
+    for case in sorted(cases, key=lambda case: not case["type"].endswith("text")):
+        name = normalised(case["type"])
+        if name in skip or name in seen or "config" not in case:
+            continue
+        is_wrapper = any(isinstance(v, dict) and v.get("model_type") for v in case["config"].values())
+        entries = own.get(case["type"])
+        if entries is None:
+            if not is_wrapper:
+                continue  # nobody knows: no model of its own, and no other model shows it
+            entries = []
+        rows.append(line(row(case["type"], case["config"], entries, is_wrapper)))
+        seen.add(name)
+    rows.sort()
+    files = [rows[i : i + PER_FILE] for i in range(0, len(rows), PER_FILE)]
+    for number, chunk in enumerate(files, 1):
+        (RESOLVE / f"families_transformers_{number}.cc").write_text(
+            "// Class defaults of transformers 5.24.0 for classes that the other tables do not have. Generated by\n"
+            "// tests/golden/transformers/make_families.py; change that, not this.\n"
+            '#include "server/resolve/readers.h"\n\nnamespace phasor::server {\nnamespace {\n\n'
+            "constexpr Pairing kInterleaved = Pairing::kInterleaved;\n\n// clang-format off\n"
+            "constexpr Family kFamilies[] = {\n" + "\n".join(chunk) + "\n};\n// clang-format on\n\n}  // namespace\n\n"
+            f"std::span<const Family> TransformersFamilies{number}() {{ return kFamilies; }}\n\n}}  // namespace phasor::server\n"
+        )
+    rows = sorted(f'{{"{parent}", "{key}", "{kind}"}},' for (parent, key), kind in parts.items() if kind not in ("timmwrapper",))
+    (RESOLVE / "parts_table.cc").write_text(
+        "// Which class a sub-configuration is of, where it does not say so itself: transformers 5.24.0. Generated by\n"
+        "// tests/golden/transformers/make_families.py; change that, not this.\n"
+        '#include "server/resolve/parts.h"\n\nnamespace phasor::server {\nnamespace {\n\n// clang-format off\n'
+        "constexpr PartClass kParts[] = {\n" + "\n".join(rows) + "\n};\n// clang-format on\n\n}  // namespace\n\n"
+        "std::span<const PartClass> PartClasses() { return kParts; }\n\n}  // namespace phasor::server\n"
+    )
+    print(len(files), "files;", len(parts), "parts")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+// Every configuration class of transformers, from the config.json text that it saves, against the numbers of the library's
+// own position modules (tests/golden/transformers).
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "server/resolve/model_config.h"
+
+namespace phasor::server {
+namespace {
+
+using rapidjson::Value;
+
+constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/transformers/";
+constexpr unsigned kParseFlags = rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
+// The library's values are float32; see tests/golden/models/README.md.
+constexpr double kTolerance = 5e-7;
+
+rapidjson::Document Parse(const std::string& text) {
+  rapidjson::Document document;
+  document.Parse<kParseFlags>(text.c_str());
+  return document;
+}
+
+std::string ToText(const Value& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::CrtAllocator,
+                    rapidjson::kWriteNanAndInfFlag>
+      writer(buffer);
+  value.Accept(writer);
+  return buffer.GetString();
+}
+
+std::string Text(const Value& value, const char* key) {
+  return value.HasMember(key) && value[key].IsString() ? value[key].GetString() : "";
+}
+
+std::string Join(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "." + b; }
+
+const char* NameOf(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::kRope:
+      return "rope";
+    case PositionKind::kSinusoidal:
+      return "sinusoidal";
+    case PositionKind::kAlibi:
+      return "alibi";
+    case PositionKind::kNone:
+      return "none";
+    case PositionKind::kUnserved:
+      return "unserved";
+  }
+  return "";
+}
+
+std::string KindOf(const LayerEncoding& layer) {
+  return layer.kind == PositionKind::kUnserved ? layer.unserved : NameOf(layer.kind);
+}
+
+// The layers that an entry of the goldens is about: by the part's name, or encoder and decoder of one configuration; and by
+// layer type where the library's module tells them apart.
+std::vector<const LayerEncoding*> LayersOf(const ModelEncoding& model, const Value& want) {
+  const std::string group = Text(want, "group");
+  const std::string side = Text(want, "side");
+  const std::string type = Text(want, "layer_type");
+  std::vector<std::string> names{group};
+  if (!side.empty()) names.insert(names.begin(), {side, Join(group, side)});
+  for (const std::string& name : names) {
+    std::vector<const LayerEncoding*> found;
+    for (const LayerEncoding& layer : model.layers) {
+      const bool here = layer.part == name || (layer.part + layer.layer_type == name && !name.empty()) ||
+                        (!name.empty() && layer.part.empty() && layer.layer_type == name);
+      if (!here) continue;
+      if (!type.empty() && layer.layer_type != Join(layer.part, type)) continue;
+      found.push_back(&layer);
+    }
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+// The given index of a list that holds its first and last 16 entries, or all.
+size_t IndexInList(size_t entry, size_t entries, size_t pairs) {
+  return entry < entries / 2 ? entry : pairs - entries + entry;
+}
+
+std::string CompareFrequencies(const std::vector<double>& got, const Value& want) {
+  const auto list = want["inv_freq"].GetArray();
+  const size_t pairs = want.HasMember("pairs") ? want["pairs"].GetUint64() : list.Size();
+  if (got.size() != pairs) return "pairs: " + std::to_string(got.size()) + " instead of " + std::to_string(pairs);
+  for (rapidjson::SizeType i = 0; i < list.Size(); ++i) {
+    const double expected = list[i].GetDouble();
+    const size_t at = pairs == list.Size() ? i : IndexInList(i, list.Size(), pairs);
+    if (std::fabs(got[at] - expected) <= kTolerance * std::fabs(expected)) continue;
+    std::ostringstream text;
+    text << "inv_freq[" << at << "]: " << got[at] << " instead of " << expected;
+    return text.str();
+  }
+  return "";
+}
+
+std::string CompareRope(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  const std::string pairing = *spec.pairing == Pairing::kInterleaved ? "interleaved" : "half_split";
+  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const std::string frequencies = CompareFrequencies(std::get<AnglePlan>(resolved->plan).inv_freq, want);
+  if (!frequencies.empty()) return frequencies;
+  if (std::fabs(resolved->attention_factor - want["factor"].GetDouble()) > kTolerance) {
+    return "factor: " + std::to_string(resolved->attention_factor) + " instead of " +
+           std::to_string(want["factor"].GetDouble());
+  }
+  if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
+  return "";
+}
+
+std::string CompareSlopes(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kAlibi) return "kind: " + KindOf(layer) + " instead of alibi";
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const auto& slopes = std::get<BiasPlan>(resolved->plan).slopes;
+  const auto list = want["slopes"].GetArray();
+  if (slopes.size() != list.Size()) return "heads: " + std::to_string(slopes.size());
+  for (rapidjson::SizeType i = 0; i < list.Size(); ++i) {
+    if (std::fabs(slopes[i].hi - list[i].GetDouble()) > kTolerance * list[i].GetDouble()) {
+      return "slope[" + std::to_string(i) + "]: " + std::to_string(slopes[i].hi);
+    }
+  }
+  return "";
+}
+
+// One entry of the library's table by the spec: row and column as in the library.
+double SinusoidAt(const SinusoidalSpec& spec, const std::vector<double>& inv_freq, int64_t row, int64_t column) {
+  if (spec.padding_row && row == *spec.padding_row) return 0;
+  const int64_t half = spec.dim / 2;
+  const bool concatenated = *spec.layout == SinusoidalLayout::kConcatenated;
+  const int64_t sines = concatenated && *spec.spacing == SinusoidalSpacing::kEndpointInclusive ? half : (spec.dim + 1) / 2;
+  const bool sine = concatenated ? column < sines : column % 2 == 0;
+  const int64_t pair = concatenated ? (sine ? column : column - sines) : column / 2;
+  const double angle = static_cast<double>(row) * inv_freq[static_cast<size_t>(pair)];
+  return sine ? std::sin(angle) : std::cos(angle);
+}
+
+std::string CompareSinusoids(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kSinusoidal) return "kind: " + KindOf(layer) + " instead of sinusoidal";
+  const SinusoidalSpec& spec = std::get<SinusoidalSpec>(layer.spec->spec);
+  if (spec.dim != want["dim"].GetInt64()) return "dim: " + std::to_string(spec.dim);
+  if (want.HasMember("offset") && *spec.position_offset != want["offset"].GetInt64()) {
+    return "offset: " + std::to_string(*spec.position_offset);
+  }
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const auto& inv_freq = std::get<AnglePlan>(resolved->plan).inv_freq;
+  for (const Value& sample : want["samples"].GetArray()) {
+    const double got = SinusoidAt(spec, inv_freq, sample[0].GetInt64(), sample[1].GetInt64());
+    // The tables are made in float32.
+    if (std::fabs(got - sample[2].GetDouble()) <= 2e-5) continue;
+    return "sample: row " + std::to_string(sample[0].GetInt64()) + " column " + std::to_string(sample[1].GetInt64()) + ": " +
+           std::to_string(got) + " instead of " + std::to_string(sample[2].GetDouble());
+  }
+  return "";
+}
+
+std::string CompareGroup(const ModelEncoding& model, const Value& want,
+                         std::string (*compare)(const LayerEncoding&, const Value&)) {
+  const auto layers = LayersOf(model, want);
+  if (layers.empty()) {
+    return "no layers: group '" + Text(want, "group") + "' side '" + Text(want, "side") + "' type '" +
+           Text(want, "layer_type") + "'";
+  }
+  bool any = false;
+  for (const LayerEncoding* layer : layers) {
+    // Layers without position: the module does not say which. A learned table may stand beside the rotation.
+    if (layers.size() > 1 && (layer->kind == PositionKind::kNone || layer->kind == PositionKind::kUnserved)) continue;
+    any = true;
+    if (const std::string problem = compare(*layer, want); !problem.empty()) return problem;
+  }
+  return any ? "" : "kind: none instead of " + Text(want, "kind");
+}
+
+struct Case {
+  std::string type;
+  std::string config;
+  rapidjson::Document document;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  std::ifstream in(std::string(kFolder) + "cases.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    Case each;
+    each.document = Parse(line);
+    each.type = each.document["type"].GetString();
+    if (each.document.HasMember("config")) each.config = ToText(each.document["config"]);
+    cases.push_back(std::move(each));
+  }
+  return cases;
+}
+
+const Value* EntryOf(const LayerEncoding& layer, const ModelEncoding& model, const Case& each, const char* kind) {
+  for (const Value& want : each.document["expect"].GetArray()) {
+    if (Text(want, "kind") != kind) continue;
+    const auto layers = LayersOf(model, want);
+    if (std::find(layers.begin(), layers.end(), &layer) != layers.end()) return &want;
+  }
+  return nullptr;
+}
+
+// Numbers that are given for what the library does not have.
+std::string CompareClaims(const ModelEncoding& model, const Case& each) {
+  for (const LayerEncoding& layer : model.layers) {
+    const std::string kind = KindOf(layer);
+    // A part may be one that the class of the whole does not build.
+    if (!layer.part.empty() || (kind != "rope" && kind != "alibi" && kind != "sinusoidal")) continue;
+    if (!EntryOf(layer, model, each, kind.c_str()))
+      return kind + " in '" + layer.layer_type + "', where the library has none";
+  }
+  return "";
+}
+
+using Problems = std::map<std::string, std::vector<std::string>>;
+
+struct Outcome {
+  Problems problems;                 // by model type
+  std::map<std::string, int> count;  // entries by kind
+  int compared = 0;
+};
+
+Outcome Compare(const std::vector<Case>& cases) {
+  Outcome outcome;
+  for (const Case& each : cases) {
+    if (each.config.empty()) continue;
+    const auto fail = [&](const std::string& problem) {
+      if (!problem.empty()) outcome.problems[each.type].push_back(problem);
+    };
+    const auto model = ReadModelConfig(each.config);
+    if (!model.ok()) {
+      fail("read: " + std::string(model.status().message()));
+      continue;
+    }
+    for (const Value& want : each.document["expect"].GetArray()) {
+      const std::string kind = Text(want, "kind");
+      ++outcome.count[kind];
+      const std::string path = Text(want, "path");
+      const std::string where = path.empty() ? "" : path + ": ";
+      std::string problem;
+      if (kind == "rope") {
+        problem = CompareGroup(*model, want, &CompareRope);
+      } else if (kind == "alibi") {
+        problem = CompareGroup(*model, want, &CompareSlopes);
+      } else if (kind == "sinusoidal") {
+        problem = CompareGroup(*model, want, &CompareSinusoids);
+      } else {
+        continue;
+      }
+      ++outcome.compared;
+      if (!problem.empty()) fail(where + problem);
+    }
+    // A class that could not be built shows only the rotations that its file defines.
+    if (each.document.HasMember("class")) fail(CompareClaims(*model, each));
+  }
+  return outcome;
+}
+
+std::map<std::string, std::string> Exceptions() {
+  std::ifstream in(std::string(kFolder) + "exceptions.json");
+  std::stringstream text;
+  text << in.rdbuf();
+  const rapidjson::Document document = Parse(text.str());
+  std::map<std::string, std::string> exceptions;
+  for (const auto& entry : document.GetObject()) exceptions[entry.name.GetString()] = entry.value.GetString();
+  return exceptions;
+}
+
+TEST(TransformersGolden, NumbersOfEveryClassMatch) {
+  const auto cases = Cases();
+  ASSERT_GE(cases.size(), 820u);
+  const Outcome outcome = Compare(cases);
+  const auto exceptions = Exceptions();
+  for (const auto& [type, problems] : outcome.problems) {
+    for (const std::string& problem : problems) {
+      if (exceptions.contains(type)) continue;
+      ADD_FAILURE() << type << " | " << problem;
+    }
+  }
+  for (const auto& [type, reason] : exceptions) {
+    EXPECT_TRUE(outcome.problems.contains(type)) << type << " is listed as an exception and matches";
+    EXPECT_GE(reason.size(), 20u) << type;
+  }
+  EXPECT_GE(outcome.compared, 390);
+  for (const auto& [kind, count] : outcome.count) std::printf("%5d %s\n", count, kind.c_str());
+  std::printf("%d entries compared; %zu exceptions\n", outcome.compared, exceptions.size());
+}
+
+}  // namespace
+}  // namespace phasor::server
