@@ -42,7 +42,7 @@ TEST(ParseTensorTest, Errors) {
            {"dtype: DTYPE_I32 shape: 2 device { }",
             {kUnserved, "items[0].table.positions.ids.device", "device memory", "not served"}},
            {"dtype: DTYPE_I32 shape: 2 upload { }",
-            {kUnserved, "items[0].table.positions.ids.upload", "uploaded", "not served"}},
+            {kBad, "items[0].table.positions.ids.upload.sha256", "0 bytes", "32 bytes"}},
            {"dtype: DTYPE_I32 shape: [2, 2] data: \"0123456789abcdef\"",
             {kBad, "items[0].table.positions.ids.shape", "2 axes", "[count]"}},
            {"dtype: DTYPE_I32 data: \"0123\"", {kBad, "items[0].table.positions.ids.shape", "0 axes", "[count]"}},
