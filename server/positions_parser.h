@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "phasor/v1/positions.pb.h"
@@ -23,8 +24,9 @@ struct Tokens {
 
 struct ParsedPositions {
   PositionSet set;
-  bool per_batch = false;  // set covers batch × sequence, else one row of `sequence` for every batch row
-  int64_t smallest = 0;    // 0 when there is none
+  bool per_batch = false;           // set covers batch × sequence, else one row of `sequence` for every batch row
+  int64_t smallest = 0;             // 0 when there is none; of all axes, as set.largest is
+  std::vector<int64_t> rope_delta;  // of `mrope`: one per batch row
 };
 
 // `tokens`: absent for Precompute, where the rule itself says how many rows there are. Every |position| is within

@@ -178,6 +178,42 @@ int64_t Integer(const std::byte* bytes, DType dtype) {
   }
 }
 
+double Float(const std::byte* bytes, DType dtype) {
+  if (dtype == DType::kF64) {
+    double value;
+    std::memcpy(&value, bytes, sizeof(value));
+    return value;
+  }
+  float value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+// Every element of the storage by `read`; elements may straddle pieces.
+template <typename T>
+std::vector<T> Decode(const ParsedTensor& tensor, T (*read)(const std::byte* bytes, DType dtype)) {
+  const size_t width = static_cast<size_t>(SizeOf(tensor.dtype));
+  std::vector<T> values;
+  values.reserve(static_cast<size_t>(tensor.bytes) / width);
+  std::array<std::byte, 8> carry;  // an element that straddles pieces
+  size_t carried = 0;
+  for (const raw::Piece& piece : tensor.pieces) {
+    size_t at = 0;
+    while (at < piece.size) {
+      if (carried == 0 && piece.size - at >= width) {
+        values.push_back(read(piece.data + at, tensor.dtype));
+        at += width;
+        continue;
+      }
+      carry[carried++] = piece.data[at++];
+      if (carried < width) continue;
+      values.push_back(read(carry.data(), tensor.dtype));
+      carried = 0;
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed,
@@ -197,27 +233,8 @@ absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_
   return tensor;
 }
 
-std::vector<int64_t> DecodeIntegers(const ParsedTensor& tensor) {
-  const size_t width = static_cast<size_t>(SizeOf(tensor.dtype));
-  std::vector<int64_t> values;
-  values.reserve(static_cast<size_t>(tensor.bytes) / width);
-  std::array<std::byte, 8> carry;  // an element that straddles pieces
-  size_t carried = 0;
-  for (const raw::Piece& piece : tensor.pieces) {
-    size_t at = 0;
-    while (at < piece.size) {
-      if (carried == 0 && piece.size - at >= width) {
-        values.push_back(Integer(piece.data + at, tensor.dtype));
-        at += width;
-        continue;
-      }
-      carry[carried++] = piece.data[at++];
-      if (carried < width) continue;
-      values.push_back(Integer(carry.data(), tensor.dtype));
-      carried = 0;
-    }
-  }
-  return values;
-}
+std::vector<int64_t> DecodeIntegers(const ParsedTensor& tensor) { return Decode(tensor, &Integer); }
+
+std::vector<double> DecodeFloats(const ParsedTensor& tensor) { return Decode(tensor, &Float); }
 
 }  // namespace phasor::server

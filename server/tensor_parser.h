@@ -41,6 +41,9 @@ absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_
 // All integers of the storage (I32, I64 or BOOL, as they lie there), which may straddle pieces.
 std::vector<int64_t> DecodeIntegers(const ParsedTensor& tensor);
 
+// All numbers of the storage (F64 or F32), likewise.
+std::vector<double> DecodeFloats(const ParsedTensor& tensor);
+
 }  // namespace phasor::server
 
 #endif  // PHASOR_SERVER_TENSOR_PARSER_H_

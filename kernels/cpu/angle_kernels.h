@@ -32,7 +32,8 @@ struct AngleJob {
   // Of whole positions.
   int64_t Position(int64_t row) const { return ids.empty() ? first + row * stride : ids[static_cast<size_t>(row)]; }
   float PositionF32(int64_t row) const {
-    if (!fractional_ids.empty()) return static_cast<float>(fractional_ids[static_cast<size_t>(row)]);
+    // Adding zero makes a −0 positive.
+    if (!fractional_ids.empty()) return static_cast<float>(fractional_ids[static_cast<size_t>(row)]) + 0.0f;
     return static_cast<float>(Position(row));
   }
   bool Cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/encodings/rope_axes.h"
+
 namespace phasor {
 namespace {
 
@@ -63,8 +65,10 @@ absl::StatusOr<CanonicalSpec> CanonicalizeRope(const EncodingSpec& spec,
   if (check.ok()) {
     check.InRange("rope.first_channel", rope.first_channel, 0, rope.head_dim - *rope.rotary_dim);
   }
+  CheckRopeAxes(rope, check);
   // A schedule's checks read the fields above, so they run only on sound ones.
   if (check.ok()) check_schedule(rope, check);
+  CheckRopeSections(rope, check);
   if (!check.ok()) return check.status();
   return canonical;
 }
