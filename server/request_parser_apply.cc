@@ -171,6 +171,9 @@ absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& 
   const Tokens tokens{.batch = first.batch, .sequence = first.sequence, .packed_axis = axes.batch < 0};
   absl::StatusOr<ParsedPositions> positions = ParsePositions(message.positions(), "positions", tokens, context);
   if (!positions.ok()) return positions.status();
+  if (!positions->set.is_plain()) {
+    return InvalidField("positions", "fractional positions or several axes", "whole numbers on one axis for this spec");
+  }
   item.positions = std::move(positions->set);
   item.per_batch = positions->per_batch;
   return item;

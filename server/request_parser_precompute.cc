@@ -87,6 +87,9 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
   table.form = *form;
   absl::StatusOr<ParsedPositions> positions = ParsePositions(window.positions(), "table.positions", std::nullopt, context);
   if (!positions.ok()) return positions.status();
+  if (!positions->set.is_plain()) {
+    return InvalidField("table.positions", "fractional positions or several axes", "whole numbers on one axis for this spec");
+  }
   if (auto status = CheckRows(spec, *positions, context.limits); !status.ok()) return status;
   if (auto status =
           CheckLimit("table.positions", positions->set.count, "max_positions", context.limits.max_positions, "positions");

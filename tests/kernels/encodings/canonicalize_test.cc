@@ -270,6 +270,10 @@ TEST(CanonicalizeTest, DefaultsAreFilledAndTold) {
   yarn.beta_fast = 32;
   yarn.beta_slow = 1;
   yarn.truncate = true;
+  yarn.attention_coefficient = 0.1;
+  yarn.log_blend = false;
+  yarn.attention_factor_multiplier = 1;
+  yarn.extrapolation_factor = 1;
   yarn.mscale = -0.0;  // zero says the same as absent
   const auto same = Canonicalize(spelled);
   ASSERT_TRUE(same.ok());
