@@ -11,6 +11,8 @@
 #include "kernels/cpu/perceptron.h"
 #include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/rotate.h"
+#include "kernels/cpu/score_product.h"
+#include "kernels/cpu/score_terms.h"
 #include "kernels/cpu/toeplitz.h"
 #include "kernels/cpu/window_bias.h"
 #include "kernels/reference/reference_backend.h"
@@ -44,6 +46,13 @@ struct SliceRows {
   int64_t operator()(const PositionProductTask& task) const { return PositionProductRowsPerSlice(task); }
   int64_t operator()(const MaskTask& task) const { return MaskRowsPerSlice(task); }
   int64_t operator()(const BiasMatrixTask& task) const { return BiasMatrixRowsPerSlice(task); }
+  int64_t operator()(const ScoreProductTask& task) const { return ScoreProductRowsPerSlice(task); }
+  int64_t operator()(const RelativeProductTask& task) const { return ScoreProductRowsPerSlice(task); }
+  int64_t operator()(const GridProductTask& task) const { return ScoreTermRowsPerSlice(task); }
+  int64_t operator()(const ContextualPositionTask& task) const { return ScoreTermRowsPerSlice(task); }
+  int64_t operator()(const ScoreSumTask& task) const { return ScoreTermRowsPerSlice(task); }
+  int64_t operator()(const ScoreOutputTask& task) const { return ScoreTermRowsPerSlice(task); }
+  int64_t operator()(const RelativeValueTask& task) const { return ScoreTermRowsPerSlice(task); }
 };
 
 }  // namespace

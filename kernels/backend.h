@@ -21,6 +21,7 @@
 #include "kernels/encodings/plan.h"
 #include "kernels/tasks/bias_tasks.h"
 #include "kernels/tasks/mask_tasks.h"
+#include "kernels/tasks/score_tasks.h"
 #include "kernels/tasks/store_hint.h"
 #include "kernels/tasks/window_tasks.h"
 
@@ -138,7 +139,9 @@ struct AssembleTask {
 };
 
 using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
-                          PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask>;
+                          PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask,
+                          ScoreProductTask, RelativeProductTask, GridProductTask, ContextualPositionTask, ScoreSumTask,
+                          ScoreOutputTask, RelativeValueTask>;
 
 // Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
 using CancelFlag = std::atomic<bool>;

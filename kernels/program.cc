@@ -4,7 +4,9 @@ namespace phasor {
 
 absl::Status RunStep(const Backend& backend, const ProgramStep& step, RowRange rows, const CancelFlag* cancel) {
   if (rows.begin >= rows.end) return absl::OkStatus();
-  if (const Task* task = std::get_if<Task>(&step.work)) return backend.Run(*task, rows, cancel);
+  if (const Task* task = std::get_if<Task>(&step.work)) {
+    return backend.Run(*task, {step.first_row + rows.begin, step.first_row + rows.end}, cancel);
+  }
   return std::get<ProgramStep::Function>(step.work)(rows, cancel);
 }
 

@@ -23,13 +23,18 @@ struct ProgramStep {
   std::variant<Task, Function> work;
   int64_t rows = 0;            // 0: nothing to do
   int64_t rows_per_slice = 1;  // about a millisecond or less
+  int64_t first_row = 0;       // of the task: its rows first_row … first_row + rows − 1 are run
 
   static ProgramStep Of(Task task, int64_t rows) {
     const int64_t per_slice = RowsPerSlice(task);
-    return {std::move(task), rows, per_slice};
+    return {std::move(task), rows, per_slice, 0};
+  }
+  static ProgramStep Of(Task task, RowRange rows) {
+    const int64_t per_slice = RowsPerSlice(task);
+    return {std::move(task), rows.end - rows.begin, per_slice, rows.begin};
   }
   static ProgramStep Of(Function function, int64_t rows, int64_t rows_per_slice) {
-    return {std::move(function), rows, rows_per_slice};
+    return {std::move(function), rows, rows_per_slice, 0};
   }
 };
 

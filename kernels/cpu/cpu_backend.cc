@@ -11,6 +11,8 @@
 #include "kernels/cpu/perceptron.h"
 #include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/rotate.h"
+#include "kernels/cpu/score_product.h"
+#include "kernels/cpu/score_terms.h"
 #include "kernels/cpu/toeplitz.h"
 #include "kernels/cpu/window_bias.h"
 
@@ -67,6 +69,27 @@ class CpuBackend final : public Backend {
   }
   absl::Status RunTask(const BiasMatrixTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunBiasMatrix(task, rows, cancel);
+  }
+  absl::Status RunTask(const ScoreProductTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreProduct(task, rows, cancel);
+  }
+  absl::Status RunTask(const RelativeProductTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreProduct(task, rows, cancel);
+  }
+  absl::Status RunTask(const GridProductTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreTerm(task, rows, cancel);
+  }
+  absl::Status RunTask(const ContextualPositionTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreTerm(task, rows, cancel);
+  }
+  absl::Status RunTask(const ScoreSumTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreTerm(task, rows, cancel);
+  }
+  absl::Status RunTask(const ScoreOutputTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreTerm(task, rows, cancel);
+  }
+  absl::Status RunTask(const RelativeValueTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunScoreTerm(task, rows, cancel);
   }
 
   mutable AngleSetupCache setups_;

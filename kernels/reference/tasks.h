@@ -22,6 +22,13 @@ absl::Status RunRow(const SumDifferenceTask& task, int64_t row);
 absl::Status RunRow(const PositionProductTask& task, int64_t row);
 absl::Status RunRow(const MaskTask& task, int64_t row);
 absl::Status RunRow(const BiasMatrixTask& task, int64_t row);
+absl::Status RunRow(const ScoreProductTask& task, int64_t row);
+absl::Status RunRow(const RelativeProductTask& task, int64_t row);
+absl::Status RunRow(const GridProductTask& task, int64_t row);
+absl::Status RunRow(const ContextualPositionTask& task, int64_t row);
+absl::Status RunRow(const ScoreSumTask& task, int64_t row);
+absl::Status RunRow(const ScoreOutputTask& task, int64_t row);
+absl::Status RunRow(const RelativeValueTask& task, int64_t row);
 
 // Elements are moved byte by byte: no alignment beyond the element's is asked for, and none is needed here.
 inline void StoreBits(void* base, int64_t index, int64_t element_size, uint64_t bits) {
