@@ -88,7 +88,11 @@ void ReadFreqFactors(GgufDraft& draft, const Scaling& scaling) {
     }
     return;
   }
-  draft.Unserved("rope_freq_factors");
+  draft.key_of["factors"] = kTensor;
+  FreqFactorsSchedule schedule;
+  schedule.factors = std::move(factors);
+  schedule.factor = scaling.factor;
+  draft.spec.schedule = std::move(schedule);
 }
 
 void ReadLongRope(GgufDraft& draft, const Scaling& scaling) {
@@ -157,35 +161,44 @@ void ReadYarn(GgufDraft& draft, const Scaling& scaling) {
                    "(attention_factor) or one that multiplies it (attn_factor)"));
   }
   if (const auto mix = keys.Number("rope.scaling.yarn_ext_factor"); mix && *mix >= 0 && *mix != 1) {
-    if (*mix != 0) return draft.Unserved("rope_yarn_ext_factor");
+    draft.key_of["extrapolation_factor"] = keys.PathOf("rope.scaling.yarn_ext_factor");
+    yarn.extrapolation_factor = *mix;
+  }
+  if (yarn.extrapolation_factor == 0.0) {
     draft.Default("rope.scaling.yarn_ext_factor", "0: no YaRN, every frequency is divided by the factor");
     draft.spec.schedule = LinearSchedule{scaling.factor};
     return;
   }
   ReadLogMultiplier(draft, yarn);
+  if (scaling.attention != 1) yarn.attention_factor_multiplier = scaling.attention;
+  draft.key_of["attention_factor_multiplier"] = keys.PathOf("rope.scaling.attn_factor");
   draft.spec.schedule = yarn;
 }
 
 // A of the schedule as it stands, 1 after an error.
-double OwnAttentionFactor(GgufDraft& draft) {
-  const auto canonical = Canonicalize(draft.spec);
+double OwnAttentionFactor(const RopeSpec& spec) {
+  const auto canonical = Canonicalize(spec);
   if (!canonical.ok()) return 1;
   const auto resolved = Resolve(*canonical, std::nullopt, Precision::kExact);
   return resolved.ok() ? resolved->attention_factor : 1;
 }
 
-// attn_factor multiplies; a spec's attention_factor replaces. Outside MLA the pair of multipliers only makes this factor.
+// attn_factor multiplies; a spec's attention_factor replaces. Outside MLA the pair of multipliers makes this factor only and
+// leaves the softmax scale alone, which a plain number says best.
 void ReadAttentionFactor(GgufDraft& draft, const Scaling& scaling) {
+  if (draft.spec.attention_factor) return;
   auto* yarn = std::get_if<YarnSchedule>(&draft.spec.schedule);
-  const bool only_ratio = yarn && yarn->mscale && draft.model.architecture.softmax != GgufSoftmax::kMla;
-  if (draft.spec.attention_factor || (scaling.attention == 1 && !only_ratio)) return;
-  draft.spec.attention_factor = OwnAttentionFactor(draft) * scaling.attention;
-  if (only_ratio) {
-    yarn->mscale.reset();
-    yarn->mscale_all_dim.reset();
-    draft.Default("rope.scaling.yarn_log_multiplier",
-                  Cat("attention_factor ", FormatNumber(*draft.spec.attention_factor), " (ratio of the multipliers)"));
+  if (!yarn) {
+    if (scaling.attention != 1) draft.spec.attention_factor = scaling.attention;
+    return;
   }
+  if (!yarn->mscale || draft.model.architecture.softmax == GgufSoftmax::kMla) return;
+  draft.spec.attention_factor = OwnAttentionFactor(draft.spec);
+  yarn->mscale.reset();
+  yarn->mscale_all_dim.reset();
+  yarn->attention_factor_multiplier.reset();
+  draft.Default("rope.scaling.yarn_log_multiplier",
+                Cat("attention_factor ", FormatNumber(*draft.spec.attention_factor), " (ratio of the multipliers)"));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ class File:
             self.writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
         elif kind == "llama3":
             self.tensors["rope_freqs.weight"] = self.llama3_factors(rope)
-            self.expect(unserved="rope_freq_factors")
+            self.expect(relative=ONE_ROUNDING)
         if "mrope_section" in rope:
             self.writer.add_rope_dimension_sections((rope["mrope_section"] + [0, 0, 0, 0])[:4])
         return self

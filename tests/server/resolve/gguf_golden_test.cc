@@ -114,8 +114,10 @@ TEST_P(GgufGolden, AnswersAsTheConfigurationDoes) {
     }
     return;
   }
-  const auto want = ReadModelConfig(ConfigOf(GetParam()));
+  auto want = ReadModelConfig(ConfigOf(GetParam()));
   ASSERT_TRUE(want.ok()) << want.status();
+  // Towers for images and sound are files of their own.
+  std::erase_if(want->layers, [](const LayerEncoding& layer) { return !layer.part.empty(); });
   // Where only one of the two tells layer types apart, the other's answer holds for each.
   for (const LayerEncoding& layer : got->layers) {
     SCOPED_TRACE("layer type '" + layer.layer_type + "'");

@@ -196,6 +196,29 @@ TEST(GgufModelTest, FactorsOfStillPairsAreProportional) {
   ScheduleOf<DefaultSchedule>(RopeOf(Only(SmallGguf("qwen2").Tensor("rope_freqs.weight", std::vector<float>(64, 1)))));
 }
 
+// θ/(factor·scale), as ggml applies both.
+TEST(GgufModelTest, FactorsDivideFrequencies) {
+  std::vector<float> factors(64, 1);
+  factors[1] = 8;
+  GgufMaker maker = SmallGguf("qwen2").Tensor("rope_freqs.weight", factors).Float("qwen2.rope.scaling.factor", 2);
+  const LayerEncoding layer = Only(maker);
+  ScheduleOf<FreqFactorsSchedule>(RopeOf(layer));
+  const auto inv_freq = std::get<AnglePlan>(Resolve(*layer.spec, std::nullopt, Precision::kExact)->plan).inv_freq;
+  EXPECT_EQ(inv_freq[0], 0.5);
+  EXPECT_NEAR(inv_freq[1], std::pow(10000, -1.0 / 64) / 16, 1e-16);
+}
+
+TEST(GgufModelTest, ExtrapolationFactorMixesTheRamp) {
+  const auto frequencies = [](float mix) {
+    const LayerEncoding layer = Only(Yarn("grok").Float("grok.rope.scaling.yarn_ext_factor", mix));
+    return std::get<AnglePlan>(Resolve(*layer.spec, std::nullopt, Precision::kExact)->plan).inv_freq;
+  };
+  const auto whole = frequencies(1), half = frequencies(0.5), none = frequencies(0);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(half[i], (whole[i] + none[i]) / 2, 1e-15) << i;
+  EXPECT_EQ(none[0], 0.25);
+  EXPECT_EQ(AttentionFactor(Only(Yarn("grok").Float("grok.rope.scaling.yarn_ext_factor", 0))), 1);
+}
+
 TEST(GgufModelTest, FactorListsSwitchByLength) {
   GgufMaker maker = SmallGguf("phi3").Uint("phi3.rope.scaling.original_context_length", 4096);
   maker.Tensor("rope_factors_short.weight", std::vector<float>(64, 2))
