@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <variant>
 
@@ -21,20 +22,21 @@ struct ProgramStep {
   using Function = std::function<absl::Status(RowRange rows, const CancelFlag* cancel)>;
 
   std::variant<Task, Function> work;
-  int64_t rows = 0;            // 0: nothing to do
-  int64_t rows_per_slice = 1;  // about a millisecond or less
-  int64_t first_row = 0;       // of the task: its rows first_row … first_row + rows − 1 are run
+  int64_t rows = 0;                  // 0: nothing to do
+  int64_t rows_per_slice = 1;        // about a millisecond or less
+  int64_t first_row = 0;             // of the task: its rows first_row … first_row + rows − 1 are run
+  std::shared_ptr<const void> held;  // what the work points at, where nobody else keeps it
 
   static ProgramStep Of(Task task, int64_t rows) {
     const int64_t per_slice = RowsPerSlice(task);
-    return {std::move(task), rows, per_slice, 0};
+    return {std::move(task), rows, per_slice, 0, nullptr};
   }
   static ProgramStep Of(Task task, RowRange rows) {
     const int64_t per_slice = RowsPerSlice(task);
-    return {std::move(task), rows.end - rows.begin, per_slice, rows.begin};
+    return {std::move(task), rows.end - rows.begin, per_slice, rows.begin, nullptr};
   }
   static ProgramStep Of(Function function, int64_t rows, int64_t rows_per_slice) {
-    return {std::move(function), rows, rows_per_slice, 0};
+    return {std::move(function), rows, rows_per_slice, 0, nullptr};
   }
 };
 

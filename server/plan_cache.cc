@@ -82,6 +82,8 @@ size_t BytesOf(const PlanEntry& entry) {
   size_t bytes = sizeof(PlanEntry) + entry.key.size();
   if (const AnglePlan* angle = entry.angle()) {
     bytes += angle->frequencies.size() * (sizeof(Turns) + sizeof(double) + sizeof(float));
+  } else if (const auto* mixed = std::get_if<MixedAnglePlan>(&entry.resolved.plan)) {
+    bytes += static_cast<size_t>(mixed->cos_coef->bytes() + mixed->sin_coef->bytes());
   } else if (const BiasPlan* bias = entry.bias()) {
     bytes += bias->slopes.size() * sizeof(DoubleDouble);
   }
@@ -91,7 +93,12 @@ size_t BytesOf(const PlanEntry& entry) {
 // The lists that a spec carries; the rest of it is small.
 size_t BytesOf(const EncodingSpec& spec) {
   if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->slopes.size() * sizeof(double);
+  if (const auto* pope = std::get_if<PopeSpec>(&spec)) return pope->delta ? static_cast<size_t>(pope->delta->bytes()) : 0;
   const auto* rope = std::get_if<RopeSpec>(&spec);
+  if (rope != nullptr) {
+    if (const auto* given = std::get_if<FreqFactorsSchedule>(&rope->schedule)) return given->factors.size() * sizeof(double);
+    if (const auto* given = std::get_if<InvFreqSchedule>(&rope->schedule)) return given->inv_freq.size() * sizeof(double);
+  }
   const auto* lists = rope == nullptr ? nullptr : std::get_if<LongRopeSchedule>(&rope->schedule);
   return lists == nullptr ? 0 : (lists->short_factor.size() + lists->long_factor.size()) * sizeof(double);
 }

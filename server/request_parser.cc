@@ -21,6 +21,8 @@ namespace {
 // bytes.
 int64_t PairsOf(const EncodingSpec& spec) {
   if (const auto* rope = std::get_if<RopeSpec>(&spec)) return rope->rotary_dim.value_or(rope->head_dim) / 2;
+  if (const auto* pope = std::get_if<PopeSpec>(&spec)) return pope->head_dim;
+  if (const auto* fope = std::get_if<FopeSpec>(&spec)) return fope->head_dim / 2;
   if (const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec)) return (sinusoidal->dim + 1) / 2;
   if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->num_heads;
   return 0;

@@ -12,14 +12,19 @@
 
 #include "kernels/encodings/encoding.h"
 #include "server/enum_text.h"
+#include "server/spec_weights.h"
 
 namespace phasor::server {
 
 // Message → spec. Numbers are judged by Canonicalize.
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::RopeSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::PopeSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::FopeSpec& message, SpecWeights& weights);
 
 // Spec → message: sets its arm.
 void WriteSpec(const RopeSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const PopeSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const FopeSpec& spec, v1::EncodingSpec* message);
 
 // A field with presence.
 template <typename T>

@@ -42,6 +42,8 @@ struct SpecWriter {
   v1::EncodingSpec* message;
 
   void operator()(const RopeSpec& s) const { WriteSpec(s, message); }
+  void operator()(const PopeSpec& s) const { WriteSpec(s, message); }
+  void operator()(const FopeSpec& s) const { WriteSpec(s, message); }
   void operator()(const SinusoidalSpec& s) const {
     auto* m = message->mutable_sinusoidal();
     m->set_dim(s.dim);
@@ -81,10 +83,14 @@ std::string SchemeFields() {
 }
 
 // The one place that knows every scheme of the wire. A scheme that takes weights takes them by name from `weights`.
-absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, [[maybe_unused]] SpecWeights& weights) {
+absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeights& weights) {
   switch (message.scheme_case()) {
     case v1::EncodingSpec::kRope:
       return SpecFrom(message.rope());
+    case v1::EncodingSpec::kPope:
+      return SpecFrom(message.pope(), weights);
+    case v1::EncodingSpec::kFope:
+      return SpecFrom(message.fope(), weights);
     case v1::EncodingSpec::kSinusoidal:
       return SinusoidalFrom(message.sinusoidal());
     case v1::EncodingSpec::kAlibi:

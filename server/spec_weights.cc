@@ -33,6 +33,15 @@ WeightRef SpecWeights::Take(std::string_view name) {
   return WeightRef();
 }
 
+void WriteWeight(std::string_view name, const WeightRef& weight, v1::EncodingSpec* message) {
+  if (!weight) return;
+  v1::Weight* out = message->add_weights();
+  out->set_name(std::string(name));
+  out->mutable_tensor()->set_dtype(static_cast<v1::Dtype>(weight->dtype));
+  for (const int64_t extent : weight->shape) out->mutable_tensor()->add_shape(extent);
+  out->mutable_tensor()->mutable_upload()->set_sha256(weight->digest);
+}
+
 absl::Status SpecWeights::Finish() {
   if (!status_.ok()) return status_;
   std::set<std::string> seen;

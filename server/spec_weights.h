@@ -42,6 +42,9 @@ class SpecWeights {
   absl::Status status_;
 };
 
+// Adds a weight as its name, type, shape and content's SHA-256, without the content; an empty reference adds nothing.
+void WriteWeight(std::string_view name, const WeightRef& weight, v1::EncodingSpec* message);
+
 // Weights of messages that were parsed as a whole, without a payload cutter (start-up files, tests).
 class InlineWeightReader final : public WeightReader {
  public:

@@ -21,9 +21,9 @@ ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& 
 // A bias window: everything but the plain windows of biases that depend on the distance only.
 ParsedWork ParseBiasWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context);
 
-// Rotations beyond the plain one: several axes, fractional positions, xPos, query scales, other widths, shifts, from
-// schedule to schedule, by the caller's own tables.
-ParsedWork ParseRotateWork(const v1::ApplyItem& message, ParseContext& context);
+// A rotation, whole: the plain one, or with work when it is more than that (several axes, fractional positions, xPos, query
+// scales, PoPE, FoPE, from schedule to schedule, by the caller's own tables).
+absl::StatusOr<ApplyItem> ParseRotation(const v1::ApplyItem& message, ParseContext& context);
 
 // Adding an encoding; never null.
 ParsedWork ParseAddWork(const v1::ApplyItem& message, ParseContext& context);

@@ -12,6 +12,7 @@ enum class KeyKind : uint8_t {
   kBias = 3,
   kExactAxesAngles = 10,
   kCompatF32AxesAngles = 11,
+  kMixedAngles = 50,
 };
 
 class KeyWriter {
@@ -22,6 +23,10 @@ class KeyWriter {
   template <typename T>
   void Word(T value) {
     for (size_t i = 0; i < sizeof(T); ++i) key_.push_back(static_cast<char>(value >> (8 * i)));
+  }
+  void Text(const std::string& text) {
+    Word(static_cast<uint64_t>(text.size()));
+    key_ += text;
   }
   void Double(double value) { Word(std::bit_cast<uint64_t>(value)); }
   void Float(float value) { Word(std::bit_cast<uint32_t>(value)); }
@@ -67,6 +72,25 @@ std::string KeyOf(const BiasPlan& plan) {
   writer.Word(static_cast<uint8_t>(plan.form));
   writer.Word(static_cast<uint64_t>(plan.heads()));
   for (const DoubleDouble& slope : plan.slopes) writer.Double(slope);
+  return std::move(writer).Take();
+}
+
+void AddWeight(const WeightRef& weight, KeyWriter& writer) {
+  writer.Word(static_cast<uint8_t>(weight->dtype));
+  writer.Word(static_cast<uint64_t>(weight->shape.size()));
+  for (const int64_t extent : weight->shape) writer.Word(static_cast<uint64_t>(extent));
+  writer.Text(weight->digest);
+}
+
+std::string KeyOf(const MixedAnglePlan& plan) {
+  KeyWriter writer(KeyKind::kMixedAngles);
+  writer.Word(static_cast<uint64_t>(plan.frequencies.size()));
+  for (const Turns& f : plan.frequencies) {
+    for (uint64_t limb : f.limb) writer.Word(limb);
+  }
+  writer.Word(static_cast<uint64_t>(plan.pairs));
+  AddWeight(plan.cos_coef, writer);
+  AddWeight(plan.sin_coef, writer);
   return std::move(writer).Take();
 }
 

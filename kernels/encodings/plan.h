@@ -11,6 +11,7 @@
 
 #include "kernels/core/double_double.h"
 #include "kernels/core/turns.h"
+#include "kernels/encodings/plan_polar.h"
 #include "kernels/encodings/spec.h"
 
 namespace phasor {
@@ -45,7 +46,7 @@ struct BiasPlan {
   int64_t heads() const { return static_cast<int64_t>(slopes.size()); }
 };
 
-using Plan = std::variant<AnglePlan, BiasPlan>;
+using Plan = std::variant<AnglePlan, BiasPlan, MixedAnglePlan>;
 
 // The canonical bytes of everything in a plan that decides output bits, and nothing else: equal plans and only they have
 // equal keys. Used whole as a cache key and as the input of fingerprints; stable across processes of one numerics version.

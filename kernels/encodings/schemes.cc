@@ -7,7 +7,8 @@ namespace {
 constexpr const Scheme* kSchemes[] = {
     &kRopeDefault,     &kRopeLinear,   &kRopeNtkAware,     &kRopeDynamicNtk, &kRopeYarn,
     &kRopeLlama3,      &kRopeLongRope, &kRopeProportional, &kRopeQwen1Ntk,   &kRopeNtkMixed,
-    &kRopeFreqFactors, &kRopeInvFreq,  &kRopePixel,        &kSinusoidal,     &kAlibi,
+    &kRopeFreqFactors, &kRopeInvFreq,  &kRopePixel,        &kPope,           &kFope,
+    &kSinusoidal,      &kAlibi,
 };
 
 struct ScheduleToScheme {
@@ -28,6 +29,8 @@ struct ScheduleToScheme {
 
 struct SpecToScheme {
   const Scheme& operator()(const RopeSpec& rope) const { return std::visit(ScheduleToScheme{}, rope.schedule); }
+  const Scheme& operator()(const PopeSpec&) const { return kPope; }
+  const Scheme& operator()(const FopeSpec&) const { return kFope; }
   const Scheme& operator()(const SinusoidalSpec&) const { return kSinusoidal; }
   const Scheme& operator()(const AlibiSpec&) const { return kAlibi; }
 };

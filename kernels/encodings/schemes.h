@@ -19,6 +19,8 @@ extern const Scheme kRopeNtkMixed;
 extern const Scheme kRopeFreqFactors;
 extern const Scheme kRopeInvFreq;
 extern const Scheme kRopePixel;
+extern const Scheme kPope;
+extern const Scheme kFope;
 extern const Scheme kSinusoidal;
 extern const Scheme kAlibi;
 

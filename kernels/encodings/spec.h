@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/encodings/spec_polar.h"
 #include "kernels/encodings/spec_rope.h"
 
 namespace phasor {
@@ -53,7 +54,7 @@ struct AlibiSpec {
   friend bool operator==(const AlibiSpec&, const AlibiSpec&) = default;
 };
 
-using EncodingSpec = std::variant<RopeSpec, SinusoidalSpec, AlibiSpec>;
+using EncodingSpec = std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec>;
 
 }  // namespace phasor
 

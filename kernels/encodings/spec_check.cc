@@ -6,6 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace phasor {
 namespace {
@@ -53,6 +54,8 @@ std::optional<SpecError> SpecErrorOf(const absl::Status& status) {
   if (!field || !given || !allowed) return std::nullopt;
   return SpecError{*std::move(field), *std::move(given), *std::move(allowed)};
 }
+
+std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 std::string FormatNumber(double value) {
   char buffer[64];

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -15,6 +16,9 @@ namespace phasor {
 
 // The shortest decimal that reads back as the same double: "32", "500000", "0.1", "1e+30".
 std::string FormatNumber(double value);
+
+// "[2, 64]".
+std::string ShapeText(const std::vector<int64_t>& shape);
 
 // Longest model length, training length or sequence that any field takes: positions are below 2^31.
 inline constexpr int64_t kMaxLength = int64_t{1} << 31;
