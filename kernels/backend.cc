@@ -13,6 +13,7 @@
 #include "kernels/cpu/rotate.h"
 #include "kernels/cpu/score_product.h"
 #include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/table_rows.h"
 #include "kernels/cpu/toeplitz.h"
 #include "kernels/cpu/window_bias.h"
 #include "kernels/reference/reference_backend.h"
@@ -53,6 +54,8 @@ struct SliceRows {
   int64_t operator()(const ScoreSumTask& task) const { return ScoreTermRowsPerSlice(task); }
   int64_t operator()(const ScoreOutputTask& task) const { return ScoreTermRowsPerSlice(task); }
   int64_t operator()(const RelativeValueTask& task) const { return ScoreTermRowsPerSlice(task); }
+  int64_t operator()(const GatherRowsTask& task) const { return GatherRowsPerSlice(task); }
+  int64_t operator()(const FourierRowsTask& task) const { return FourierRowsPerSlice(task); }
 };
 
 }  // namespace

@@ -21,8 +21,10 @@
 #include "kernels/encodings/plan.h"
 #include "kernels/tasks/bias_tasks.h"
 #include "kernels/tasks/mask_tasks.h"
+#include "kernels/tasks/position_source.h"
 #include "kernels/tasks/score_tasks.h"
 #include "kernels/tasks/store_hint.h"
+#include "kernels/tasks/table_tasks.h"
 #include "kernels/tasks/window_tasks.h"
 
 namespace phasor {
@@ -31,16 +33,6 @@ namespace phasor {
 struct RowRange {
   int64_t begin = 0;
   int64_t end = 0;
-};
-
-// Positions of consecutive table rows along one axis: `ids` or `fractional_ids` when not empty (one per row; at most one of
-// them), else start + row·stride. |position| < 2^31; a fractional one is 0 or of magnitude 2^-64 at least, and gives the
-// bits of the whole number where it is one.
-struct PositionSource {
-  int64_t start = 0;
-  int64_t stride = 1;
-  std::span<const int64_t> ids;
-  std::span<const double> fractional_ids = {};
 };
 
 // Row r, pair i: cos[r·row_stride + i] = A·cos(position_r·inv_freq_i) and sin likewise, each [rows, pairs] of `dtype`. With
@@ -141,7 +133,7 @@ struct AssembleTask {
 using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
                           PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask,
                           ScoreProductTask, RelativeProductTask, GridProductTask, ContextualPositionTask, ScoreSumTask,
-                          ScoreOutputTask, RelativeValueTask>;
+                          ScoreOutputTask, RelativeValueTask, GatherRowsTask, FourierRowsTask>;
 
 // Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
 using CancelFlag = std::atomic<bool>;

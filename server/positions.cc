@@ -1,6 +1,11 @@
 #include "server/positions.h"
 
 #include <span>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+#include "server/fingerprint.h"
 
 namespace phasor::server {
 namespace {
@@ -23,6 +28,18 @@ int64_t BytesOf(const std::vector<int64_t>& ids, const std::vector<double>& frac
   return static_cast<int64_t>(ids.size() * sizeof(int64_t) + fractional.size() * sizeof(double));
 }
 
+template <typename T>
+std::string DigestOf(const std::vector<T>& list) {
+  return Sha256(std::string_view(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T)));
+}
+
+std::string KeyOfAxis(int64_t start, int64_t stride, const std::vector<int64_t>& ids,
+                      const std::vector<double>& fractional) {
+  if (!fractional.empty()) return DigestOf(fractional).append("f");
+  if (!ids.empty()) return DigestOf(ids).append("i");
+  return absl::StrCat(start, ",", stride, "r");
+}
+
 }  // namespace
 
 PositionSource AxisPositions::Source(int64_t first_row) const { return SourceOf(start, stride, ids, fractional, first_row); }
@@ -36,6 +53,16 @@ int64_t PositionSet::bytes() const {
   int64_t total = BytesOf(ids, fractional) + static_cast<int64_t>(hidden.size());
   for (const AxisPositions& axis : more_axes) total += BytesOf(axis.ids, axis.fractional);
   return total;
+}
+
+std::string KeyOf(const PositionSet& positions) {
+  std::string key = absl::StrCat(positions.count, ",");
+  key += KeyOfAxis(positions.start, positions.stride, positions.ids, positions.fractional);
+  for (const AxisPositions& axis : positions.more_axes) {
+    key += KeyOfAxis(axis.start, axis.stride, axis.ids, axis.fractional);
+  }
+  if (!positions.hidden.empty()) key.append(DigestOf(positions.hidden)).append("h");
+  return key;
 }
 
 }  // namespace phasor::server

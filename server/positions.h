@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -45,6 +46,9 @@ struct PositionSet {
   // Memory of the lists.
   int64_t bytes() const;
 };
+
+// Canonical bytes of all positions, for the keys of works: lists by their SHA-256.
+std::string KeyOf(const PositionSet& positions);
 
 }  // namespace phasor::server
 

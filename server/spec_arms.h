@@ -18,11 +18,21 @@ namespace phasor::server {
 
 // Message → spec. Numbers are judged by Canonicalize.
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::RopeSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::SinusoidalSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::TimestepSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::GaussianFourierSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::LearnedSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::GridSinusoidalSpec& message);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::PopeSpec& message, SpecWeights& weights);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::FopeSpec& message, SpecWeights& weights);
 
 // Spec → message: sets its arm.
 void WriteSpec(const RopeSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const SinusoidalSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const TimestepSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const GaussianFourierSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const LearnedSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const GridSinusoidalSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const PopeSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const FopeSpec& spec, v1::EncodingSpec* message);
 

@@ -14,19 +14,6 @@
 namespace phasor::server {
 namespace {
 
-absl::StatusOr<EncodingSpec> SinusoidalFrom(const v1::SinusoidalSpec& m) {
-  SinusoidalSpec s{.dim = m.dim(),
-                   .base = If(m.has_base(), m.base()),
-                   .layout = std::nullopt,
-                   .spacing = std::nullopt,
-                   .position_offset = If(m.has_position_offset(), m.position_offset()),
-                   .padding_row = If(m.has_padding_row(), m.padding_row())};
-  auto status = ReadEnum("sinusoidal.layout", m.layout(), v1::SinusoidalLayout_descriptor(), &s.layout);
-  if (status.ok()) status = ReadEnum("sinusoidal.spacing", m.spacing(), v1::SinusoidalSpacing_descriptor(), &s.spacing);
-  if (!status.ok()) return status;
-  return s;
-}
-
 absl::StatusOr<EncodingSpec> AlibiFrom(const v1::AlibiSpec& m) {
   AlibiSpec alibi{.num_heads = m.num_heads(),
                   .max_bias = If(m.has_max_bias(), m.max_bias()),
@@ -41,17 +28,9 @@ absl::StatusOr<EncodingSpec> AlibiFrom(const v1::AlibiSpec& m) {
 struct SpecWriter {
   v1::EncodingSpec* message;
 
-  void operator()(const RopeSpec& s) const { WriteSpec(s, message); }
-  void operator()(const PopeSpec& s) const { WriteSpec(s, message); }
-  void operator()(const FopeSpec& s) const { WriteSpec(s, message); }
-  void operator()(const SinusoidalSpec& s) const {
-    auto* m = message->mutable_sinusoidal();
-    m->set_dim(s.dim);
-    if (s.base) m->set_base(*s.base);
-    if (s.layout) m->set_layout(static_cast<v1::SinusoidalLayout>(*s.layout));
-    if (s.spacing) m->set_spacing(static_cast<v1::SinusoidalSpacing>(*s.spacing));
-    if (s.position_offset) m->set_position_offset(*s.position_offset);
-    if (s.padding_row) m->set_padding_row(*s.padding_row);
+  template <typename Spec>
+  void operator()(const Spec& s) const {
+    WriteSpec(s, message);
   }
   void operator()(const AlibiSpec& s) const {
     auto* m = message->mutable_alibi();
@@ -92,9 +71,17 @@ absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeight
     case v1::EncodingSpec::kFope:
       return SpecFrom(message.fope(), weights);
     case v1::EncodingSpec::kSinusoidal:
-      return SinusoidalFrom(message.sinusoidal());
+      return SpecFrom(message.sinusoidal());
     case v1::EncodingSpec::kAlibi:
       return AlibiFrom(message.alibi());
+    case v1::EncodingSpec::kTimestep:
+      return SpecFrom(message.timestep());
+    case v1::EncodingSpec::kGaussianFourier:
+      return SpecFrom(message.gaussian_fourier(), weights);
+    case v1::EncodingSpec::kLearned:
+      return SpecFrom(message.learned(), weights);
+    case v1::EncodingSpec::kGridSinusoidal:
+      return SpecFrom(message.grid_sinusoidal());
     case v1::EncodingSpec::SCHEME_NOT_SET:
       return MakeSpecError("", "nothing", absl::StrCat("one of ", SchemeFields()));
     default:

@@ -2,7 +2,6 @@
 #include <utility>
 #include <variant>
 
-#include "server/grpc_status.h"
 #include "server/spec_arms.h"
 
 namespace phasor::server {
@@ -164,7 +163,6 @@ struct ScheduleWriter {
 }  // namespace
 
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::RopeSpec& m) {
-  if (m.has_axes()) return NotServed("rope.axes", "several axes");
   RopeSpec rope{.head_dim = m.head_dim(),
                 .rotary_dim = If(m.has_rotary_dim(), m.rotary_dim()),
                 .base = If(m.has_base(), m.base()),
@@ -172,10 +170,16 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::RopeSpec& m) {
                 .attention_factor = If(m.has_attention_factor(), m.attention_factor()),
                 .schedule = ScheduleOf(m),
                 .xpos = std::nullopt,
+                .axes = std::nullopt,
                 .first_channel = m.first_channel()};
   if (m.has_xpos()) {
     rope.xpos = XposScale{.scale_base = If(m.xpos().has_scale_base(), m.xpos().scale_base()),
                           .center = If(m.xpos().has_center(), m.xpos().center())};
+  }
+  if (m.has_axes()) {
+    rope.axes = RopeAxes{.sections = {m.axes().sections().begin(), m.axes().sections().end()}, .layout = std::nullopt};
+    auto status = ReadEnum("rope.axes.layout", m.axes().layout(), v1::AxisLayout_descriptor(), &rope.axes->layout);
+    if (!status.ok()) return status;
   }
   if (auto status = ReadEnum("rope.pairing", m.pairing(), v1::Pairing_descriptor(), &rope.pairing); !status.ok()) {
     return status;
@@ -195,6 +199,11 @@ void WriteSpec(const RopeSpec& s, v1::EncodingSpec* message) {
     auto* xpos = m->mutable_xpos();
     if (s.xpos->scale_base) xpos->set_scale_base(*s.xpos->scale_base);
     if (s.xpos->center) xpos->set_center(*s.xpos->center);
+  }
+  if (s.axes) {
+    auto* axes = m->mutable_axes();
+    axes->mutable_sections()->Add(s.axes->sections.begin(), s.axes->sections.end());
+    if (s.axes->layout) axes->set_layout(static_cast<v1::AxisLayout>(*s.axes->layout));
   }
   m->set_first_channel(s.first_channel);
 }

@@ -21,7 +21,7 @@
 namespace phasor::server {
 
 // Which field of the answer an array goes to. kTensor may come several times, in order.
-enum class Slot : uint8_t { kTable, kCos, kSin, kBias, kTensor, kScores, kValues };
+enum class Slot : uint8_t { kTable, kCos, kSin, kBias, kTensor, kScores, kValues, kInvFreq };
 
 // A tensor of the request: its storage as it came, strides and all.
 struct WorkInput {

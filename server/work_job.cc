@@ -69,6 +69,9 @@ void SetArray(Slot slot, Array array, PrecomputeResult* result) {
     case Slot::kSin:
       result->sin = std::move(array);
       break;
+    case Slot::kInvFreq:
+      result->inv_freq = std::move(array);
+      break;
     default:
       result->bias = std::move(array);
       break;

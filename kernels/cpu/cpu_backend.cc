@@ -13,6 +13,7 @@
 #include "kernels/cpu/rotate.h"
 #include "kernels/cpu/score_product.h"
 #include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/table_rows.h"
 #include "kernels/cpu/toeplitz.h"
 #include "kernels/cpu/window_bias.h"
 
@@ -60,6 +61,12 @@ class CpuBackend final : public Backend {
   }
   absl::Status RunTask(const SumDifferenceTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunSumDifference(task, rows, cancel);
+  }
+  absl::Status RunTask(const GatherRowsTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunGatherRows(task, rows, cancel);
+  }
+  absl::Status RunTask(const FourierRowsTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunFourierRows(task, rows, cancel);
   }
   absl::Status RunTask(const PositionProductTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunPositionProduct(task, rows, cancel);

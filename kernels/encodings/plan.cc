@@ -12,6 +12,9 @@ enum class KeyKind : uint8_t {
   kBias = 3,
   kExactAxesAngles = 10,
   kCompatF32AxesAngles = 11,
+  kGather = 12,
+  kFourier = 13,
+  kGrid = 14,
   kMixedAngles = 50,
 };
 
@@ -72,6 +75,44 @@ std::string KeyOf(const BiasPlan& plan) {
   writer.Word(static_cast<uint8_t>(plan.form));
   writer.Word(static_cast<uint64_t>(plan.heads()));
   for (const DoubleDouble& slope : plan.slopes) writer.Double(slope);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const GatherPlan& plan) {
+  KeyWriter writer(KeyKind::kGather);
+  writer.Word(static_cast<uint64_t>(plan.rows));
+  writer.Word(static_cast<uint64_t>(plan.dim));
+  writer.Word(static_cast<uint8_t>(plan.table ? 1 : 0));
+  if (plan.table) {
+    writer.Word(static_cast<uint8_t>(plan.table->dtype));
+    writer.Text(plan.table->digest);
+  }
+  writer.Double(plan.scale);
+  writer.Word(static_cast<uint8_t>(plan.l2_normalize));
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const FourierPlan& plan) {
+  KeyWriter writer(KeyKind::kFourier);
+  writer.Word(static_cast<uint8_t>(plan.precision));
+  writer.Word(static_cast<uint8_t>(plan.log));
+  writer.Word(static_cast<uint64_t>(plan.pairs()));
+  for (double weight : plan.weights) writer.Double(weight);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const GridPlan& plan) {
+  KeyWriter writer(KeyKind::kGrid);
+  writer.Word(static_cast<uint64_t>(plan.grid.size()));
+  for (int64_t points : plan.grid) writer.Word(static_cast<uint64_t>(points));
+  writer.Word(static_cast<uint64_t>(plan.extra_rows));
+  writer.Word(static_cast<uint64_t>(plan.parts.size()));
+  for (const GridPart& part : plan.parts) {
+    writer.Word(static_cast<uint8_t>(part.axis));
+    writer.Double(part.divisor);
+    writer.Double(part.scale);
+    writer.Text(KeyOf(part.angles));
+  }
   return std::move(writer).Take();
 }
 

@@ -8,7 +8,8 @@ constexpr const Scheme* kSchemes[] = {
     &kRopeDefault,     &kRopeLinear,   &kRopeNtkAware,     &kRopeDynamicNtk, &kRopeYarn,
     &kRopeLlama3,      &kRopeLongRope, &kRopeProportional, &kRopeQwen1Ntk,   &kRopeNtkMixed,
     &kRopeFreqFactors, &kRopeInvFreq,  &kRopePixel,        &kPope,           &kFope,
-    &kSinusoidal,      &kAlibi,
+    &kSinusoidal,      &kTimestep,     &kGaussianFourier,  &kLearned,        &kGridSinusoidal,
+    &kAlibi,
 };
 
 struct ScheduleToScheme {
@@ -33,6 +34,10 @@ struct SpecToScheme {
   const Scheme& operator()(const FopeSpec&) const { return kFope; }
   const Scheme& operator()(const SinusoidalSpec&) const { return kSinusoidal; }
   const Scheme& operator()(const AlibiSpec&) const { return kAlibi; }
+  const Scheme& operator()(const TimestepSpec&) const { return kTimestep; }
+  const Scheme& operator()(const GaussianFourierSpec&) const { return kGaussianFourier; }
+  const Scheme& operator()(const LearnedSpec&) const { return kLearned; }
+  const Scheme& operator()(const GridSinusoidalSpec&) const { return kGridSinusoidal; }
 };
 
 }  // namespace

@@ -22,6 +22,10 @@ extern const Scheme kRopePixel;
 extern const Scheme kPope;
 extern const Scheme kFope;
 extern const Scheme kSinusoidal;
+extern const Scheme kTimestep;
+extern const Scheme kGaussianFourier;
+extern const Scheme kLearned;
+extern const Scheme kGridSinusoidal;
 extern const Scheme kAlibi;
 
 }  // namespace phasor

@@ -18,6 +18,7 @@ constexpr std::array kParameters{
     ParameterCard{"position_offset", "position m reads row m + position_offset of the library's table", "0",
                   "−2^30 + 1 … 2^30 − 1"},
     ParameterCard{"padding_row", "this row of the library's table is zeros", "absent", "0 … 2^30 − 1"},
+    ParameterCard{"scale", "factor on every entry (x-transformers' learned one)", "1", "0.0001 … 10000"},
 };
 
 constexpr Card kCard{
@@ -49,6 +50,8 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   check.Default("sinusoidal.layout", s.layout, SinusoidalLayout::kInterleaved, "interleaved");
   check.Default("sinusoidal.spacing", s.spacing, SinusoidalSpacing::kPaper, "paper");
   check.Default("sinusoidal.position_offset", s.position_offset, int64_t{0}, "0");
+  check.Default("sinusoidal.scale", s.scale, 1.0, "1");
+  check.InRange("sinusoidal.scale", *s.scale, kMinAttentionFactor, kMaxAttentionFactor);
   const bool endpoint = *s.spacing == SinusoidalSpacing::kEndpointInclusive;
   check.InRange("sinusoidal.dim", s.dim, endpoint ? 4 : 1, kMaxDim);
   check.Positive("sinusoidal.base", *s.base);
@@ -70,7 +73,7 @@ absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optiona
   const bool endpoint = *s.spacing == SinusoidalSpacing::kEndpointInclusive;
   const int64_t pairs = endpoint ? s.dim / 2 : (s.dim + 1) / 2;
   const int64_t width = endpoint ? 2 * (s.dim / 2 - 1) : s.dim;
-  return ResolveAngles(RopeFrequencies(*s.base, width, pairs), 1.0, precision, "sinusoidal.base");
+  return ResolveAngles(RopeFrequencies(*s.base, width, pairs), *s.scale, precision, "sinusoidal.base");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "kernels/encodings/spec_polar.h"
 #include "kernels/encodings/spec_rope.h"
+#include "kernels/encodings/spec_tables.h"
 
 namespace phasor {
 
@@ -35,6 +36,7 @@ struct SinusoidalSpec {
   std::optional<int64_t> position_offset;
   // This row of the library's table is all zeros (fairseq's padding_idx). Absent: no such row.
   std::optional<int64_t> padding_row;
+  std::optional<double> scale{};  // factor on every entry; default 1
   friend bool operator==(const SinusoidalSpec&, const SinusoidalSpec&) = default;
 };
 
@@ -54,7 +56,8 @@ struct AlibiSpec {
   friend bool operator==(const AlibiSpec&, const AlibiSpec&) = default;
 };
 
-using EncodingSpec = std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec>;
+using EncodingSpec = std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec, TimestepSpec, GaussianFourierSpec,
+                                  LearnedSpec, GridSinusoidalSpec>;
 
 }  // namespace phasor
 

@@ -14,6 +14,8 @@ absl::Status RunRow(const AngleTask& task, int64_t row);
 absl::Status RunRow(const RotateTask& task, int64_t row);
 absl::Status RunRow(const BiasVectorTask& task, int64_t row);
 absl::Status RunRow(const ToeplitzTask& task, int64_t row);
+absl::Status RunRow(const GatherRowsTask& task, int64_t row);
+absl::Status RunRow(const FourierRowsTask& task, int64_t row);
 absl::Status RunRow(const AssembleTask& task, int64_t row);
 absl::Status RunRow(const WindowTask& task, int64_t row);
 absl::Status RunRow(const PerceptronTask& task, int64_t row);

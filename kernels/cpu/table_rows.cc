@@ -1,0 +1,170 @@
+#include "kernels/cpu/table_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/core/math.h"
+#include "kernels/core/sincos.h"
+#include "kernels/core/sum.h"
+#include "kernels/cpu/angle_repair.h"
+#include "kernels/encodings/wide.h"
+
+namespace phasor {
+namespace {
+
+constexpr int64_t kRowsBetweenLooks = 64;
+
+bool Cancelled(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+
+absl::Status CheckCount(const PositionSource& positions, RowRange rows) {
+  const size_t count = std::max(positions.ids.size(), positions.fractional_ids.size());
+  if (count == 0 || rows.end <= static_cast<int64_t>(count)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("row ", rows.end - 1, " has no position: there are ", count, " ids"));
+}
+
+// The product with one rounding to T: exact products of doubles have an error term that a double holds, while the product
+// itself is a normal number.
+template <typename T>
+T Product(double a, double b) {
+  const double product = a * b;
+  if constexpr (std::is_same_v<T, double>) {
+    return CanonicalizeNaN(product);
+  } else {
+    if (!(std::fabs(product) > 0x1p-900) || std::isinf(product)) return Narrow<T>(product);
+    return Narrow<T>(DoubleDouble{product, std::fma(a, b, -product)});
+  }
+}
+
+// One row of the table as From to one of To.
+template <typename From, typename To>
+void GatherRow(const GatherPlan& plan, const From* from, To* to) {
+  if (plan.l2_normalize) {
+    double norm = math::Sqrt(sums::Dot<double>(from, from, plan.dim));
+    if (norm < 1e-12) norm = 1e-12;
+    for (int64_t c = 0; c < plan.dim; ++c) to[c] = Narrow<To>(plan.scale * (Widen<double>(from[c]) / norm));
+    return;
+  }
+  if constexpr (std::is_same_v<From, To>) {
+    if (plan.scale == 1) {
+      std::memcpy(to, from, static_cast<size_t>(plan.dim) * sizeof(To));
+      return;
+    }
+  }
+  for (int64_t c = 0; c < plan.dim; ++c) to[c] = Product<To>(Widen<double>(from[c]), plan.scale);
+}
+
+// A position as the doubles and floats that its functions take.
+struct FourierPosition {
+  Turns magnitude;  // |ln p| or |p|, turns per unit of the weight
+  bool negative = false;
+  float f32 = 0;
+};
+
+FourierPosition PositionOf(const FourierPlan& plan, double position) {
+  FourierPosition result;
+  const float narrow = static_cast<float>(position);
+  if (plan.precision == Precision::kCompatF32) {
+    result.f32 = !plan.log ? narrow : narrow == 1 ? 0.0f : ToFloat(Log(narrow));
+    return result;
+  }
+  const Wide value = !plan.log ? Wide(position) : position == 1 ? Wide(0.0) : Log(position);
+  result.negative = value < 0.0;
+  result.magnitude = ToTurns(result.negative ? -value : value);
+  return result;
+}
+
+template <typename T>
+void FourierRow(const FourierPlan& plan, const FourierPosition& position, T* cos, T* sin) {
+  for (int64_t i = 0; i < plan.pairs(); ++i) {
+    const double weight = plan.weights[static_cast<size_t>(i)];
+    if (plan.precision == Precision::kCompatF32) {
+      const float angle = ((position.f32 * static_cast<float>(weight)) * 2.0f) * 3.14159274101257324f;
+      const auto cast = [](float v) -> T {
+        if constexpr (std::is_same_v<T, double>) {
+          return Widen<double>(v);
+        } else {
+          return Narrow<T>(v);
+        }
+      };
+      cos[i] = cast(CompatEntry(angle, Component::kCos));
+      sin[i] = cast(CompatEntry(angle, Component::kSin));
+      continue;
+    }
+    // The weight stands where positions do, the position where frequencies do.
+    const SinCos128 value = SinCosOfFractionalPosition(position.magnitude, position.negative ? -weight : weight);
+    cos[i] = RoundTo<T>(value.cos);
+    sin[i] = RoundTo<T>(value.sin);
+  }
+}
+
+}  // namespace
+
+absl::Status RunGatherRows(const GatherRowsTask& task, RowRange rows, const CancelFlag* cancel) {
+  const GatherPlan& plan = *task.plan;
+  if (!plan.table || task.out == nullptr) return absl::InvalidArgumentError("rows of a table that is not there");
+  if (!task.positions.fractional_ids.empty()) return absl::InvalidArgumentError("rows of a table at fractional positions");
+  if (auto status = CheckCount(task.positions, rows); !status.ok()) return status;
+  return VisitFloat(plan.table->dtype, [&](auto from_tag) {
+    using From = typename decltype(from_tag)::type;
+    return VisitFloat(task.dtype, [&](auto to_tag) -> absl::Status {
+      using To = typename decltype(to_tag)::type;
+      const auto* table = reinterpret_cast<const From*>(plan.table->data.get());
+      auto* out = static_cast<To*>(task.out);
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        if (row % kRowsBetweenLooks == 0 && Cancelled(cancel)) return absl::CancelledError("cancelled");
+        const auto index = static_cast<size_t>(row);
+        int64_t from =
+            (task.positions.ids.empty() ? task.positions.start + row * task.positions.stride : task.positions.ids[index]) +
+            task.offset;
+        if (!task.hidden.empty() && task.hidden[index] != 0) from = task.hidden_row;
+        if (from < 0 || from >= plan.rows) {
+          return absl::InvalidArgumentError(absl::StrCat("row ", row, " reads row ", from, " of a table of ", plan.rows));
+        }
+        GatherRow(plan, table + from * plan.dim, out + row * task.row_stride);
+      }
+      return absl::OkStatus();
+    });
+  });
+}
+
+absl::Status RunFourierRows(const FourierRowsTask& task, RowRange rows, const CancelFlag* cancel) {
+  if (task.cos == nullptr || task.sin == nullptr) return absl::InvalidArgumentError("sinusoids without an output");
+  if (auto status = CheckCount(task.positions, rows); !status.ok()) return status;
+  return VisitFloat(task.dtype, [&](auto tag) -> absl::Status {
+    using T = typename decltype(tag)::type;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      if (Cancelled(cancel)) return absl::CancelledError("cancelled");
+      const auto index = static_cast<size_t>(row);
+      double position = 0;
+      if (!task.positions.fractional_ids.empty()) {
+        position = task.positions.fractional_ids[index];
+      } else if (!task.positions.ids.empty()) {
+        position = static_cast<double>(task.positions.ids[index]);
+      } else {
+        position = static_cast<double>(task.positions.start + row * task.positions.stride);
+      }
+      if (task.plan->log && !(position > 0)) {
+        return absl::InvalidArgumentError(absl::StrCat("the position of row ", row, " is not greater than 0"));
+      }
+      FourierRow(*task.plan, PositionOf(*task.plan, position), static_cast<T*>(task.cos) + row * task.row_stride,
+                 static_cast<T*>(task.sin) + row * task.row_stride);
+    }
+    return absl::OkStatus();
+  });
+}
+
+int64_t GatherRowsPerSlice(const GatherRowsTask& task) {
+  const int64_t dim = task.plan == nullptr ? 1 : std::max<int64_t>(1, task.plan->dim);
+  return std::max<int64_t>(1, 500000 / dim);
+}
+
+int64_t FourierRowsPerSlice(const FourierRowsTask& task) {
+  // A logarithm of 320 bits, and about 150 ns a pair.
+  const int64_t pairs = task.plan == nullptr ? 1 : task.plan->pairs();
+  return std::max<int64_t>(1, 1000000 / (60000 + 150 * pairs));
+}
+
+}  // namespace phasor

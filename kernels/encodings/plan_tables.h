@@ -1,0 +1,62 @@
+// Absolute encodings that are no table of angles of whole positions: gathered rows, given frequencies of a logarithm, grids.
+// Part of plan.h.
+#ifndef PHASOR_KERNELS_ENCODINGS_PLAN_TABLES_H_
+#define PHASOR_KERNELS_ENCODINGS_PLAN_TABLES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/encodings/plan_angle.h"
+#include "kernels/encodings/weight.h"
+
+namespace phasor {
+
+// Row r of a learned table, times a factor: RN(scale·table[r, c]), one rounding of the exact product. With l2_normalize
+// RN(scale·(table[r, c] / max(norm, 1e-12))) with the norm, the quotient and the product in f64: norm = Sqrt of the row's
+// sums::Dot with itself.
+struct GatherPlan {
+  int64_t rows = 0;
+  int64_t dim = 0;
+  WeightRef table;  // none: only row numbers are known
+  double scale = 1;
+  bool l2_normalize = false;
+};
+
+// cos and sin of 2π·w_i·ln p, or of 2π·w_i·p. kCompatF32: the angle is ((fl32(ln fl32(p))·fl32(w))·2)·fl32(π) in f32.
+struct FourierPlan {
+  Precision precision = Precision::kExact;
+  bool log = true;
+  std::vector<double> weights;  // each 0 or 2^-64 ≤ |w| < 2^31
+
+  int64_t pairs() const { return static_cast<int64_t>(weights.size()); }
+};
+
+// One axis of a grid: its columns [first_column, first_column + 2·pairs) are the sines, then the cosines of its coordinate.
+struct GridPart {
+  AnglePlan angles;
+  int64_t axis = 0;
+  int64_t first_column = 0;
+  double divisor = 1;  // coordinate of point g: g / divisor / scale, in IEEE double in this order
+  double scale = 1;
+
+  double coordinate(int64_t point) const { return static_cast<double>(point) / divisor / scale; }
+  bool is_scaled() const { return divisor != 1 || scale != 1; }
+};
+
+// Sinusoids over the points of a grid, the last axis fastest, after rows of zeros.
+struct GridPlan {
+  std::vector<int64_t> grid;
+  int64_t extra_rows = 0;
+  int64_t columns = 0;
+  std::vector<GridPart> parts;  // in the order of their columns
+
+  int64_t rows() const {
+    int64_t count = 1;
+    for (int64_t points : grid) count *= points;
+    return extra_rows + count;
+  }
+};
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_ENCODINGS_PLAN_TABLES_H_

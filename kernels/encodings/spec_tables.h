@@ -1,0 +1,67 @@
+// Absolute encodings beside the sinusoidal table: diffusion steps, random frequencies, learned rows, grids.
+#ifndef PHASOR_KERNELS_ENCODINGS_SPEC_TABLES_H_
+#define PHASOR_KERNELS_ENCODINGS_SPEC_TABLES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/encodings/weight.h"
+
+namespace phasor {
+
+// Sinusoids of a diffusion step t, which may be fractional (diffusers get_timestep_embedding): angle
+// scale·t·max_period^(−i/(dim/2 − downscale_freq_shift)), i = 0 … floor(dim/2) − 1; all sines, then all cosines; odd dim: a
+// last column of zeros.
+struct TimestepSpec {
+  int64_t dim = 0;                             // 2 … kMaxDim
+  std::optional<double> max_period;            // > 0; default 10000
+  std::optional<double> downscale_freq_shift;  // < floor(dim/2); default 1
+  bool flip_sin_to_cos = false;                // cosines first
+  std::optional<double> scale;                 // not 0; default 1
+  friend bool operator==(const TimestepSpec&, const TimestepSpec&) = default;
+};
+
+// [sin, cos](2π·w_i·ln t), or of 2π·w_i·t without the logarithm (diffusers GaussianFourierProjection).
+struct GaussianFourierSpec {
+  std::optional<bool> log;       // default true; positions must then be > 0
+  bool flip_sin_to_cos = false;  // cosines first
+  WeightRef weight;              // [dim/2]; required; each 0 or of magnitude 2^-64 … 2^31
+  friend bool operator==(const GaussianFourierSpec&, const GaussianFourierSpec&) = default;
+};
+
+// Rows of a learned table: position m reads row m + position_offset.
+struct LearnedSpec {
+  int64_t num_positions = 0;               // rows; default the table's
+  int64_t dim = 0;                         // columns; default the table's
+  std::optional<int64_t> position_offset;  // OPT, BART: 2; RoBERTa: padding index + 1. Default 0
+  std::optional<int64_t> padding_row;      // row of tokens that a mask hides; default that of their position
+  std::optional<double> scale;             // factor on every entry; default 1
+  bool l2_normalize = false;               // rows are divided by their Euclidean norm first
+  WeightRef table;                         // [num_positions, dim]; without it only row numbers can be asked for
+  friend bool operator==(const LearnedSpec&, const LearnedSpec&) = default;
+};
+
+// In which order the parts of a grid's columns stand.
+enum class GridOrder : uint8_t {
+  kWidthFirst = 1,  // two axes: the last, then the first; three: time, then width, then height
+  kAsListed = 2,
+};
+
+// Sinusoids over a grid, rows with the last axis fastest; every axis has its part of the columns, all sines then all
+// cosines, with frequencies base^(−i/(part/2)).
+struct GridSinusoidalSpec {
+  int64_t dim = 0;
+  std::vector<int64_t> grid;                // [height, width] or [time, height, width]
+  std::optional<double> base;               // default 10000
+  std::optional<GridOrder> order;           // default kWidthFirst
+  std::vector<int64_t> base_size;           // coordinate g of N points is g / (N / base_size) / interpolation_scale
+  std::vector<double> interpolation_scale;  // default 1 each
+  int64_t extra_rows = 0;                   // rows of zeros before the grid
+  std::vector<int64_t> columns;             // per axis; default halves, or a quarter and twice three eighths
+  friend bool operator==(const GridSinusoidalSpec&, const GridSinusoidalSpec&) = default;
+};
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_ENCODINGS_SPEC_TABLES_H_
