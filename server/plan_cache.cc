@@ -1,6 +1,7 @@
 #include "server/plan_cache.h"
 
 #include <functional>
+#include <initializer_list>
 #include <utility>
 #include <variant>
 
@@ -37,6 +38,15 @@ void MixFields(size_t& hash, const T& value) {
   if constexpr (requires { value.factors; }) {
     for (double divisor : value.factors) Mix(hash, divisor);
   }
+  // Weights differ by content.
+  const auto weight = [&hash](const WeightRef& ref) {
+    if (ref) Mix(hash, ref->digest);
+  };
+  if constexpr (requires { value.table->digest; }) weight(value.table);
+  if constexpr (requires { value.w1->digest; }) weight(value.w1);
+  if constexpr (requires { value.w[0]->digest; }) weight(value.w[0]);
+  if constexpr (requires { value.gates->digest; }) weight(value.gates);
+  if constexpr (requires { value.q->digest; }) weight(value.q);
   if constexpr (requires { value.schedule; }) {
     Mix(hash, value.schedule.index());
     std::visit([&hash](const auto& schedule) { MixFields(hash, schedule); }, value.schedule);
@@ -90,8 +100,43 @@ size_t BytesOf(const PlanEntry& entry) {
   return bytes;
 }
 
-// The lists that a spec carries; the rest of it is small.
+size_t BytesOf(std::initializer_list<const WeightRef*> weights) {
+  size_t bytes = 0;
+  for (const WeightRef* weight : weights) bytes += *weight ? static_cast<size_t>((*weight)->bytes()) : 0;
+  return bytes;
+}
+
+// Weights are held by the spec and, most of them as doubles, by the plan.
+constexpr size_t kPlanBytesPerWeightByte = 4;
+
+struct WeightBytes {
+  size_t operator()(const WindowBiasSpec& s) const { return BytesOf({&s.table}); }
+  size_t operator()(const ContinuousWindowBiasSpec& s) const {
+    return (1 + kPlanBytesPerWeightByte) * BytesOf({&s.w1, &s.b1, &s.w2});
+  }
+  size_t operator()(const FireSpec& s) const {
+    return (1 + kPlanBytesPerWeightByte) * BytesOf({&s.w1, &s.b1, &s.w2, &s.b2});
+  }
+  size_t operator()(const DynamicPositionBiasSpec& s) const {
+    size_t bytes = 0;
+    for (const WeightRef& weight : s.w) bytes += (1 + kPlanBytesPerWeightByte) * BytesOf({&weight});
+    return bytes;
+  }
+  size_t operator()(const ForgettingBiasSpec& s) const { return BytesOf({&s.gates}); }
+  size_t operator()(const TupeSpec& s) const {
+    // With buckets, a bias for every distance between two positions, at most as many as q or k has rows.
+    return BytesOf({&s.q, &s.k}) * (s.num_buckets ? 1 + 2 * kPlanBytesPerWeightByte : 1) +
+           (1 + kPlanBytesPerWeightByte) * BytesOf({&s.bias, &s.untied});
+  }
+  template <typename Other>
+  size_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+// The lists and weights that a spec carries; the rest of it is small.
 size_t BytesOf(const EncodingSpec& spec) {
+  if (const size_t bytes = std::visit(WeightBytes{}, spec); bytes > 0) return bytes;
   if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->slopes.size() * sizeof(double);
   if (const auto* pope = std::get_if<PopeSpec>(&spec)) return pope->delta ? static_cast<size_t>(pope->delta->bytes()) : 0;
   const auto* rope = std::get_if<RopeSpec>(&spec);

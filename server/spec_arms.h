@@ -36,6 +36,20 @@ void WriteSpec(const GridSinusoidalSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const PopeSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const FopeSpec& spec, v1::EncodingSpec* message);
 
+// Biases over windows and learned functions of positions (spec_parser_window.cc).
+EncodingSpec SpecFrom(const v1::WindowBiasSpec& m, SpecWeights& weights);
+EncodingSpec SpecFrom(const v1::ContinuousWindowBiasSpec& m, SpecWeights& weights);
+EncodingSpec SpecFrom(const v1::FireSpec& m, SpecWeights& weights);
+EncodingSpec SpecFrom(const v1::DynamicPositionBiasSpec& m, SpecWeights& weights);
+EncodingSpec SpecFrom(const v1::ForgettingBiasSpec& m, SpecWeights& weights);
+EncodingSpec SpecFrom(const v1::TupeSpec& m, SpecWeights& weights);
+void WriteSpec(const WindowBiasSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const ContinuousWindowBiasSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const FireSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const DynamicPositionBiasSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const ForgettingBiasSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const TupeSpec& s, v1::EncodingSpec* message);
+
 // A field with presence.
 template <typename T>
 std::optional<T> If(bool is_set, T value) {

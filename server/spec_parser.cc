@@ -28,16 +28,16 @@ absl::StatusOr<EncodingSpec> AlibiFrom(const v1::AlibiSpec& m) {
 struct SpecWriter {
   v1::EncodingSpec* message;
 
-  template <typename Spec>
-  void operator()(const Spec& s) const {
-    WriteSpec(s, message);
-  }
   void operator()(const AlibiSpec& s) const {
     auto* m = message->mutable_alibi();
     m->set_num_heads(s.num_heads);
     if (s.max_bias) m->set_max_bias(*s.max_bias);
     if (s.form) m->set_form(static_cast<v1::AlibiForm>(*s.form));
     m->mutable_slopes()->Add(s.slopes.begin(), s.slopes.end());
+  }
+  template <typename Spec>
+  void operator()(const Spec& s) const {
+    WriteSpec(s, message);
   }
 };
 
@@ -82,6 +82,18 @@ absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeight
       return SpecFrom(message.learned(), weights);
     case v1::EncodingSpec::kGridSinusoidal:
       return SpecFrom(message.grid_sinusoidal());
+    case v1::EncodingSpec::kWindowBias:
+      return SpecFrom(message.window_bias(), weights);
+    case v1::EncodingSpec::kContinuousWindowBias:
+      return SpecFrom(message.continuous_window_bias(), weights);
+    case v1::EncodingSpec::kFire:
+      return SpecFrom(message.fire(), weights);
+    case v1::EncodingSpec::kDynamicPositionBias:
+      return SpecFrom(message.dynamic_position_bias(), weights);
+    case v1::EncodingSpec::kForgettingBias:
+      return SpecFrom(message.forgetting_bias(), weights);
+    case v1::EncodingSpec::kTupe:
+      return SpecFrom(message.tupe(), weights);
     case v1::EncodingSpec::SCHEME_NOT_SET:
       return MakeSpecError("", "nothing", absl::StrCat("one of ", SchemeFields()));
     default:
@@ -106,10 +118,11 @@ absl::StatusOr<CanonicalSpec> CanonicalFromProto(const v1::EncodingSpec& message
   if (!spec.ok()) return spec.status();
   absl::StatusOr<CanonicalSpec> canonical = Canonicalize(*spec);
   if (canonical.ok()) return canonical;
-  // A number without presence that was left out reads as 0, and was not given.
   const auto error = SpecErrorOf(canonical.status());
-  if (!error || error->given != "0" || !IsUnset(message, error->field)) return canonical.status();
-  return MakeSpecError(error->field, "nothing", error->allowed);
+  if (!error) return canonical.status();
+  // A number without presence that was left out reads as 0, and was not given.
+  const bool nothing = error->given == "0" && IsUnset(message, error->field);
+  return MakeSpecError(WeightPath(message, error->field), nothing ? "nothing" : error->given, error->allowed);
 }
 
 void SpecToProto(const EncodingSpec& spec, v1::EncodingSpec* message) {

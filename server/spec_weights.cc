@@ -57,6 +57,17 @@ absl::Status SpecWeights::Finish() {
   return absl::OkStatus();
 }
 
+std::string WeightPath(const v1::EncodingSpec& message, const std::string& path) {
+  constexpr std::string_view kPrefix = "weights.";
+  if (!path.starts_with(kPrefix)) return path;
+  const size_t end = std::min(path.find('.', kPrefix.size()), path.size());
+  const std::string name = path.substr(kPrefix.size(), end - kPrefix.size());
+  for (int i = 0; i < message.weights_size(); ++i) {
+    if (message.weights(i).name() == name) return absl::StrCat("weights[", i, "]", path.substr(end));
+  }
+  return path;
+}
+
 absl::StatusOr<WeightRef> InlineWeightReader::Read(const v1::Tensor& tensor, std::string_view path) const {
   // As the wire parser sees it: the payload beside the message.
   raw::Payloads payloads;

@@ -45,6 +45,10 @@ class SpecWeights {
 // Adds a weight as its name, type, shape and content's SHA-256, without the content; an empty reference adds nothing.
 void WriteWeight(std::string_view name, const WeightRef& weight, v1::EncodingSpec* message);
 
+// The path of a weight by its name, as Canonicalize gives it ("weights.table.tensor.shape"), with its place in the message
+// instead ("weights[0].tensor.shape"); other paths as they are.
+std::string WeightPath(const v1::EncodingSpec& message, const std::string& path);
+
 // Weights of messages that were parsed as a whole, without a payload cutter (start-up files, tests).
 class InlineWeightReader final : public WeightReader {
  public:

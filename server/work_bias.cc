@@ -4,7 +4,9 @@
 
 namespace phasor::server {
 
-ParsedWork ParseBiasWork(const v1::PrecomputeItem& message, const TableSource&, ParseContext&) {
+ParsedWork ParseBiasWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context) {
+  ParsedWork special = ParseWindowBiasWork(message, source, context);
+  if (!special.ok() || *special != nullptr) return special;
   const v1::BiasWindow& window = message.bias();
   if (window.indices()) return NotServed("bias.indices", "index maps");
   if (window.has_query_positions()) return NotServed("bias.query_positions", "positions of queries");

@@ -21,6 +21,9 @@ ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& 
 // A bias window: everything but the plain windows of biases that depend on the distance only.
 ParsedWork ParseBiasWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context);
 
+// Bias windows of schemes over windows of an image and of learned functions of positions; null for other schemes.
+ParsedWork ParseWindowBiasWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context);
+
 // A rotation, whole: the plain one, or with work when it is more than that (several axes, fractional positions, xPos, query
 // scales, PoPE, FoPE, from schedule to schedule, by the caller's own tables).
 absl::StatusOr<ApplyItem> ParseRotation(const v1::ApplyItem& message, ParseContext& context);

@@ -15,6 +15,12 @@ enum class KeyKind : uint8_t {
   kGather = 12,
   kFourier = 13,
   kGrid = 14,
+  kWindowBias = 30,
+  kContinuousWindowBias = 31,
+  kFire = 32,
+  kDynamicPositionBias = 33,
+  kForgettingBias = 34,
+  kTupe = 35,
   kMixedAngles = 50,
 };
 
@@ -36,6 +42,20 @@ class KeyWriter {
   void Double(const DoubleDouble& value) {
     Double(value.hi);
     Double(value.lo);
+  }
+
+  // Type, shape and digest: what the numbers were made of.
+  void Content(const WeightRef& weight) {
+    Word(static_cast<uint8_t>(weight ? 1 : 0));
+    if (!weight) return;
+    Word(static_cast<uint8_t>(weight->dtype));
+    Word(static_cast<uint64_t>(weight->shape.size()));
+    for (int64_t extent : weight->shape) Word(static_cast<uint64_t>(extent));
+    Text(weight->digest);
+  }
+  void Contents(const std::vector<WeightRef>& weights) {
+    Word(static_cast<uint64_t>(weights.size()));
+    for (const WeightRef& weight : weights) Content(weight);
   }
 
   std::string Take() && { return std::move(key_); }
@@ -130,8 +150,63 @@ std::string KeyOf(const MixedAnglePlan& plan) {
     for (uint64_t limb : f.limb) writer.Word(limb);
   }
   writer.Word(static_cast<uint64_t>(plan.pairs));
-  AddWeight(plan.cos_coef, writer);
-  AddWeight(plan.sin_coef, writer);
+  writer.Content(plan.cos_coef);
+  writer.Content(plan.sin_coef);
+  return std::move(writer).Take();
+}
+
+void WriteWindow(const TokenWindow& window, KeyWriter& writer) {
+  writer.Word(static_cast<uint64_t>(window.height));
+  writer.Word(static_cast<uint64_t>(window.width));
+  writer.Word(static_cast<uint8_t>(window.class_token));
+}
+
+std::string KeyOf(const WindowBiasPlan& plan) {
+  KeyWriter writer(KeyKind::kWindowBias);
+  WriteWindow(plan.window, writer);
+  writer.Word(static_cast<uint64_t>(plan.num_heads));
+  writer.Content(plan.table);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const ContinuousWindowBiasPlan& plan) {
+  KeyWriter writer(KeyKind::kContinuousWindowBias);
+  WriteWindow(plan.window, writer);
+  writer.Word(static_cast<uint64_t>(plan.pretrained_height));
+  writer.Word(static_cast<uint64_t>(plan.pretrained_width));
+  writer.Contents(plan.weights);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const FirePlan& plan) {
+  KeyWriter writer(KeyKind::kFire);
+  writer.Double(plan.c);
+  writer.Double(plan.threshold);
+  writer.Double(plan.epsilon);
+  writer.Contents(plan.weights);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const DynamicPositionBiasPlan& plan) {
+  KeyWriter writer(KeyKind::kDynamicPositionBias);
+  writer.Word(static_cast<uint8_t>(plan.log_distance));
+  writer.Word(static_cast<uint8_t>(plan.layer_norm));
+  writer.Contents(plan.weights);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const ForgettingBiasPlan& plan) {
+  KeyWriter writer(KeyKind::kForgettingBias);
+  writer.Word(static_cast<uint8_t>(plan.logits));
+  writer.Content(plan.gates);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const TupePlan& plan) {
+  KeyWriter writer(KeyKind::kTupe);
+  writer.Word(static_cast<uint64_t>(plan.num_buckets));
+  writer.Word(static_cast<uint64_t>(plan.max_distance));
+  writer.Contents(plan.weights);
   return std::move(writer).Take();
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/encodings/plan_angle.h"
 #include "kernels/encodings/plan_polar.h"
 #include "kernels/encodings/plan_tables.h"
+#include "kernels/encodings/plan_window.h"
 #include "kernels/encodings/spec.h"
 
 namespace phasor {
@@ -25,7 +26,8 @@ struct BiasPlan {
   int64_t heads() const { return static_cast<int64_t>(slopes.size()); }
 };
 
-using Plan = std::variant<AnglePlan, BiasPlan, MixedAnglePlan, GatherPlan, FourierPlan, GridPlan>;
+using Plan = std::variant<AnglePlan, BiasPlan, MixedAnglePlan, GatherPlan, FourierPlan, GridPlan, WindowBiasPlan,
+                          ContinuousWindowBiasPlan, FirePlan, DynamicPositionBiasPlan, ForgettingBiasPlan, TupePlan>;
 
 // The canonical bytes of everything in a plan that decides output bits, and nothing else: equal plans and only they have
 // equal keys. Used whole as a cache key and as the input of fingerprints; stable across processes of one numerics version.

@@ -5,11 +5,33 @@ namespace {
 
 // The list. Constant-initialised: no scheme registers itself, so none can be lost by a linker.
 constexpr const Scheme* kSchemes[] = {
-    &kRopeDefault,     &kRopeLinear,   &kRopeNtkAware,     &kRopeDynamicNtk, &kRopeYarn,
-    &kRopeLlama3,      &kRopeLongRope, &kRopeProportional, &kRopeQwen1Ntk,   &kRopeNtkMixed,
-    &kRopeFreqFactors, &kRopeInvFreq,  &kRopePixel,        &kPope,           &kFope,
-    &kSinusoidal,      &kTimestep,     &kGaussianFourier,  &kLearned,        &kGridSinusoidal,
+    &kRopeDefault,
+    &kRopeLinear,
+    &kRopeNtkAware,
+    &kRopeDynamicNtk,
+    &kRopeYarn,
+    &kRopeLlama3,
+    &kRopeLongRope,
+    &kRopeProportional,
+    &kRopeQwen1Ntk,
+    &kRopeNtkMixed,
+    &kRopeFreqFactors,
+    &kRopeInvFreq,
+    &kRopePixel,
+    &kPope,
+    &kFope,
+    &kSinusoidal,
+    &kTimestep,
+    &kGaussianFourier,
+    &kLearned,
+    &kGridSinusoidal,
     &kAlibi,
+    &kWindowBias,
+    &kContinuousWindowBias,
+    &kFire,
+    &kDynamicPositionBias,
+    &kForgettingBias,
+    &kTupe,
 };
 
 struct ScheduleToScheme {
@@ -38,6 +60,12 @@ struct SpecToScheme {
   const Scheme& operator()(const GaussianFourierSpec&) const { return kGaussianFourier; }
   const Scheme& operator()(const LearnedSpec&) const { return kLearned; }
   const Scheme& operator()(const GridSinusoidalSpec&) const { return kGridSinusoidal; }
+  const Scheme& operator()(const WindowBiasSpec&) const { return kWindowBias; }
+  const Scheme& operator()(const ContinuousWindowBiasSpec&) const { return kContinuousWindowBias; }
+  const Scheme& operator()(const FireSpec&) const { return kFire; }
+  const Scheme& operator()(const DynamicPositionBiasSpec&) const { return kDynamicPositionBias; }
+  const Scheme& operator()(const ForgettingBiasSpec&) const { return kForgettingBias; }
+  const Scheme& operator()(const TupeSpec&) const { return kTupe; }
 };
 
 }  // namespace

@@ -27,6 +27,12 @@ extern const Scheme kGaussianFourier;
 extern const Scheme kLearned;
 extern const Scheme kGridSinusoidal;
 extern const Scheme kAlibi;
+extern const Scheme kWindowBias;
+extern const Scheme kContinuousWindowBias;
+extern const Scheme kFire;
+extern const Scheme kDynamicPositionBias;
+extern const Scheme kForgettingBias;
+extern const Scheme kTupe;
 
 }  // namespace phasor
 

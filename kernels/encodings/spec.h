@@ -11,6 +11,7 @@
 #include "kernels/encodings/spec_polar.h"
 #include "kernels/encodings/spec_rope.h"
 #include "kernels/encodings/spec_tables.h"
+#include "kernels/encodings/spec_window.h"
 
 namespace phasor {
 
@@ -57,7 +58,8 @@ struct AlibiSpec {
 };
 
 using EncodingSpec = std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec, TimestepSpec, GaussianFourierSpec,
-                                  LearnedSpec, GridSinusoidalSpec>;
+                                  LearnedSpec, GridSinusoidalSpec, WindowBiasSpec, ContinuousWindowBiasSpec, FireSpec,
+                                  DynamicPositionBiasSpec, ForgettingBiasSpec, TupeSpec>;
 
 }  // namespace phasor
 

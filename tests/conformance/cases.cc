@@ -186,6 +186,7 @@ std::vector<Case> ConformanceCases() {
   std::vector<Case> cases;
   AppendRope(cases);
   AppendOthers(cases);
+  AppendWindowCases(cases);
   return cases;
 }
 

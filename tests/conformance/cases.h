@@ -21,6 +21,9 @@ struct Case {
 // Parameters of published models where there is one, and the awkward widths beside them.
 std::vector<Case> ConformanceCases();
 
+// Those of biases over windows and of learned functions of positions (cases_window.cc).
+void AppendWindowCases(std::vector<Case>& cases);
+
 }  // namespace phasor
 
 #endif  // PHASOR_TESTS_CONFORMANCE_CASES_H_

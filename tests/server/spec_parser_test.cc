@@ -8,6 +8,8 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
+#include "server/fingerprint.h"
+
 namespace phasor::server {
 namespace {
 
@@ -82,6 +84,54 @@ TEST(SpecParserTest, NoFieldIsLost) {
     SpecToProto(*spec, &back);
     EXPECT_EQ(back.DebugString(), message.DebugString());
   }
+}
+
+// The arms that have messages of their own and no schedules.
+TEST(SpecParserTest, NoFieldOfAWindowOrFunctionBiasIsLost) {
+  const auto* scheme = v1::EncodingSpec::descriptor()->FindOneofByName("scheme");
+  int arms = 0;
+  for (int i = 0; i < scheme->field_count(); ++i) {
+    const FieldDescriptor* field = scheme->field(i);
+    if (!std::set<std::string>{"window_bias", "continuous_window_bias", "fire", "dynamic_position_bias", "forgetting_bias",
+                               "tupe"}
+             .contains(field->name())) {
+      continue;
+    }
+    v1::EncodingSpec message;
+    int next = 0;
+    FillEverything(message.GetReflection()->MutableMessage(&message, field), 0, &next);
+    const auto spec = SpecFromProto(message);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    v1::EncodingSpec back;
+    SpecToProto(*spec, &back);
+    EXPECT_EQ(back.DebugString(), message.DebugString());
+    ++arms;
+  }
+  EXPECT_EQ(arms, 6);
+}
+
+// Weights come back by name, type, shape and hash.
+TEST(SpecParserTest, WeightsAreNamedByTheirContent) {
+  v1::EncodingSpec message;
+  message.mutable_fire();
+  int64_t extent = 1;
+  for (const char* name : {"w1", "b1", "w2", "b2"}) {
+    v1::Weight* weight = message.add_weights();
+    weight->set_name(name);
+    weight->mutable_tensor()->set_dtype(v1::DTYPE_F16);
+    weight->mutable_tensor()->add_shape(++extent);
+    weight->mutable_tensor()->set_data(std::string(static_cast<size_t>(2 * extent), 'w'));
+  }
+  const InlineWeightReader reader;
+  const auto spec = SpecFromProto(message, &reader);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  v1::EncodingSpec back;
+  SpecToProto(*spec, &back);
+  ASSERT_EQ(back.weights_size(), 4);
+  EXPECT_EQ(back.weights(2).name(), "w2");
+  EXPECT_EQ(back.weights(2).tensor().dtype(), v1::DTYPE_F16);
+  EXPECT_EQ(back.weights(2).tensor().shape(0), 4);
+  EXPECT_EQ(back.weights(2).tensor().upload().sha256(), Sha256(std::string(8, 'w')));
 }
 
 TEST(SpecParserTest, UnsetStaysUnset) {

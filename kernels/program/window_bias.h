@@ -1,0 +1,66 @@
+// Biases over windows of an image, and biases that are learned functions of positions, as steps that fill memory.
+#ifndef PHASOR_KERNELS_PROGRAM_WINDOW_BIAS_H_
+#define PHASOR_KERNELS_PROGRAM_WINDOW_BIAS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/encodings/encoding.h"
+#include "kernels/program.h"
+
+namespace phasor {
+
+// One batch row of a bias: heads [first_head, first_head + heads) of the spec's, at these positions. Everything that is
+// pointed to must live until the steps have ended.
+struct BiasPart {
+  DType dtype = DType::kF32;  // IsFloat
+  int64_t first_head = 0;
+  int64_t heads = 0;
+  int64_t batch_row = 0;                     // of weights with a batch axis
+  std::span<const int64_t> query_positions = {};  // |position| < 2^32; biases over windows take none
+  std::span<const int64_t> key_positions = {};
+  void* out = nullptr;  // [heads, queries, keys], dense
+
+  int64_t queries() const { return static_cast<int64_t>(query_positions.size()); }
+  int64_t keys() const { return static_cast<int64_t>(key_positions.size()); }
+};
+
+// What the schemes of this file are like; nothing for others.
+struct BiasTraits {
+  int64_t heads = 0;
+  // Tokens of a window: queries and keys are these, and positions mean nothing. 0: by position.
+  int64_t tokens = 0;
+  // Positions are rows of weights: those of queries must be in [0, query_rows), of keys in [0, key_rows). 0: any.
+  int64_t query_rows = 0;
+  int64_t key_rows = 0;
+  // Batch rows of the weights; 0: the same for all.
+  int64_t batch = 0;
+  // Depends on key − query only.
+  bool by_distance = false;
+  // Without weights: only index maps.
+  bool indices_only = false;
+};
+std::optional<BiasTraits> TraitsOf(const EncodingSpec& canonical);
+
+// Bytes of scratch for a part of so many heads, queries and keys. Reused from part to part. `canonical` has traits.
+int64_t BiasScratchBytes(const EncodingSpec& canonical, DType dtype, int64_t heads, int64_t queries, int64_t keys);
+
+// Appends the steps that fill the part. `plan` is that of a spec with traits (others append nothing); positions are within
+// its rows. `scratch` is aligned to 64 bytes. The bits are the same for every cut of heads, queries and keys.
+void AppendBiasSteps(const Plan& plan, const BiasPart& part, std::byte* scratch, std::vector<ProgramStep>* steps);
+
+// The bias of a spec with by_distance at key − query = first_distance … first_distance + count − 1, as [heads, count].
+// Scratch: BiasScratchBytes with queries = 1 and keys = count.
+void AppendBiasVectorSteps(const Plan& plan, DType dtype, int64_t first_head, int64_t heads, int64_t first_distance,
+                           int64_t count, void* out, std::byte* scratch, std::vector<ProgramStep>* steps);
+
+// Table rows of a window, [tokens, tokens] of kI64 or kI32. Scratch: table_rows · SizeOf(dtype), rounded up to 64.
+void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, void* out, std::byte* scratch,
+                            std::vector<ProgramStep>* steps);
+
+}  // namespace phasor
+
+#endif  // PHASOR_KERNELS_PROGRAM_WINDOW_BIAS_H_
