@@ -136,13 +136,6 @@ std::string KeyOf(const GridPlan& plan) {
   return std::move(writer).Take();
 }
 
-void AddWeight(const WeightRef& weight, KeyWriter& writer) {
-  writer.Word(static_cast<uint8_t>(weight->dtype));
-  writer.Word(static_cast<uint64_t>(weight->shape.size()));
-  for (const int64_t extent : weight->shape) writer.Word(static_cast<uint64_t>(extent));
-  writer.Text(weight->digest);
-}
-
 std::string KeyOf(const MixedAnglePlan& plan) {
   KeyWriter writer(KeyKind::kMixedAngles);
   writer.Word(static_cast<uint64_t>(plan.frequencies.size()));

@@ -1,13 +1,119 @@
 #include <algorithm>
 
+#include "kernels/encodings/spec_check.h"
 #include "server/resolve/layer_groups.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
 
+namespace {
+
+// What an image tower's rotation starts from.
+struct Grid {
+  int64_t head_dim = 0;
+  double base = 10000;
+  LayerEncoding layer;
+
+  RopeSpec Spec(const Model& model, int64_t rotary_dim) const {
+    RopeSpec spec;
+    spec.head_dim = head_dim;
+    spec.rotary_dim = rotary_dim;
+    spec.base = base;
+    spec.pairing = model.family->pairing;
+    return spec;
+  }
+};
+
+int64_t GridHeadDim(const Model& model, std::vector<Note>& defaults) {
+  constexpr std::string_view kMemory = "memory_attention_hidden_size";  // SAM 2's video models rotate there only
+  if (!model.text.Has(kMemory)) return model.HeadDim(defaults);
+  const auto read = [&](std::string_view key) { return model.text.Integer(key, 1, kMaxHeadDim).value_or(1); };
+  return read(kMemory) / (read("memory_attention_downsample_rate") * read("memory_attention_num_attention_heads"));
+}
+
+double GridBase(const Model& model, std::vector<Note>& defaults) {
+  if (const auto dict = model.text.Object("rope_parameters"); dict && dict->Has("rope_theta")) {
+    return dict->Number("rope_theta").value_or(1);
+  }
+  const std::string_view key = model.text.FirstOf({"rope_theta", "memory_attention_rope_theta"});
+  if (!key.empty()) return model.text.Number(key).value_or(1);
+  defaults.push_back({model.text.PathOf("rope_theta"), DefaultText(model, FormatNumber(model.family->base))});
+  return model.family->base;
+}
+
+void AddGrid(const Model& model, LayerEncoding layer, const RopeSpec& spec, ModelEncoding& out) {
+  auto canonical = Canonicalize(spec);
+  if (!canonical.ok()) {
+    const auto error = SpecErrorOf(canonical.status());
+    const std::string path = model.text.PathOf(error && error->field == "rope.base" ? "rope_theta" : "hidden_size");
+    return model.problems->Fail(error ? MakeSpecError(path, error->given, error->allowed) : canonical.status());
+  }
+  layer.kind = PositionKind::kRope;
+  layer.spec = *std::move(canonical);
+  out.layers.push_back(std::move(layer));
+}
+
+// One half of the head, turned by one coordinate.
+void AddHalf(const Model& model, const Grid& grid, std::string_view name, int64_t first_channel, ModelEncoding& out) {
+  RopeSpec spec = grid.Spec(model, grid.head_dim / 4 * 2);
+  spec.first_channel = first_channel;
+  LayerEncoding layer = grid.layer;
+  layer.layer_type = name;
+  AddGrid(model, std::move(layer), spec, out);
+}
+
+// Every frequency of one axis twice.
+std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {
+  RopeSpec one;
+  one.head_dim = 2 * pairs;
+  one.base = grid.base;
+  std::vector<double> twins;
+  const auto canonical = Canonicalize(one);
+  if (!canonical.ok()) {
+    model.problems->Fail(canonical.status());
+    return twins;
+  }
+  const auto resolved = Resolve(*canonical, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) {
+    model.problems->Fail(resolved.status());
+    return twins;
+  }
+  for (const double frequency : std::get<AnglePlan>(resolved->plan).inv_freq) twins.insert(twins.end(), 2, frequency);
+  return twins;
+}
+
+}  // namespace
+
 void ReadParts(const Model&, ModelEncoding&) {}
 
-void ReadVisionRope(const Model& model, ModelEncoding& out) { out.layers.push_back(Unserved(model, "", "vision_rope_2d")); }
+void ReadVisionRope(const Model& model, ModelEncoding& out) {
+  Grid grid;
+  grid.head_dim = GridHeadDim(model, grid.layer.defaults);
+  grid.base = GridBase(model, grid.layer.defaults);
+  if (!model.problems->ok()) return;
+  const GridRule rule = model.family->grid;
+  const int64_t axes = rule == GridRule::kResetThree ? 3 : 2;
+  const int64_t pairs = grid.head_dim / axes / 2;  // of one axis
+  FillFacts(model, grid.head_dim, grid.layer);
+  if (rule == GridRule::kHalvesOfTheHead) {
+    AddHalf(model, grid, "height", 0, out);
+    return AddHalf(model, grid, "width", grid.head_dim / 2, out);
+  }
+  RopeSpec spec = grid.Spec(model, 2 * axes * pairs);
+  spec.axes = RopeAxes{std::vector<int64_t>(static_cast<size_t>(axes), pairs), AxisLayout::kReset};
+  if (rule == GridRule::kSplit) {
+    spec.axes = RopeAxes{{(pairs * 2 + 1) / 2, pairs}, AxisLayout::kSplitFrequencies};
+  } else if (rule == GridRule::kTwinsWidthFirst) {
+    spec.axes->layout = AxisLayout::kInterleaved;
+    spec.schedule = InvFreqSchedule{Twins(model, grid, pairs)};
+    spec.base.reset();
+  }
+  if (rule == GridRule::kResetWidthFirst || rule == GridRule::kTwinsWidthFirst) {
+    grid.layer.warnings.push_back(
+        {model.text.PathOf("rope_parameters"), "positions are [width, height]: the column goes first"});
+  }
+  AddGrid(model, grid.layer, spec, out);
+}
 
 void ReadOther(const Model& model, ModelEncoding& out) { out.layers.push_back(Unserved(model, "", "other")); }
 

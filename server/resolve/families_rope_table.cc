@@ -139,16 +139,16 @@ constexpr Family kFamilies[] = {
 {"nomicbert", &ReadNomic, 768, 12, 0, 12, 0, 2048, 1000},
 {"dbrx", &ReadDbrx, 2048, 16, 1, 24, 0, 2048},
 // Several axes.
-{.model_type = "qwen2vl", .read = &ReadRope, .hidden = 8192, .heads = 64, .kv_heads = 8, .layers = 80, .max_position = 32768, .base = 1e6, .mrope = true, .vision_rope = true},
-{.model_type = "qwen25vl", .read = &ReadRope, .hidden = 8192, .heads = 64, .kv_heads = 8, .layers = 80, .max_position = 32768, .base = 1e6, .mrope = true, .vision_rope = true},
-{.model_type = "qwen25omni", .read = &ReadRope, .hidden = 3584, .heads = 28, .kv_heads = 4, .layers = 28, .max_position = 32768, .base = 1e6, .mrope = true, .vision_rope = true},
-{.model_type = "qwen3vl", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 32, .layers = 32, .head_dim = 128, .max_position = 128000, .base = 5e6, .mrope = true, .vision_rope = true},
-{.model_type = "qwen3vlmoe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 16, .layers = 24, .head_dim = 128, .max_position = 128000, .base = 5e6, .mrope = true, .vision_rope = true},
-{.model_type = "qwen35", .read = &ReadRope, .hidden = 4096, .heads = 16, .kv_heads = 4, .layers = 32, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .vision_rope = true},
-{.model_type = "qwen35moe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .vision_rope = true},
-{.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .partial = 0.5, .mrope = true, .vision_rope = true},
-{.model_type = "glm4vmoe", .read = &ReadRope, .hidden = 4096, .heads = 96, .kv_heads = 8, .layers = 46, .max_position = 65536, .partial = 0.5, .mrope = true, .vision_rope = true},
-{.model_type = "ernie45vlmoe", .read = &ReadRope, .hidden = 2560, .heads = 20, .kv_heads = 4, .layers = 28, .max_position = 131072, .base = 5e5, .mrope = true, .vision_rope = true},
+{.model_type = "qwen2vl", .read = &ReadRope, .hidden = 8192, .heads = 64, .kv_heads = 8, .layers = 80, .max_position = 32768, .base = 1e6, .mrope = true, .sections = {16, 24, 24}},
+{.model_type = "qwen25vl", .read = &ReadRope, .hidden = 8192, .heads = 64, .kv_heads = 8, .layers = 80, .max_position = 32768, .base = 1e6, .mrope = true, .sections = {16, 24, 24}},
+{.model_type = "qwen25omni", .read = &ReadRope, .hidden = 3584, .heads = 28, .kv_heads = 4, .layers = 28, .max_position = 32768, .base = 1e6, .mrope = true, .sections = {16, 24, 24}},
+{.model_type = "qwen3vl", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 32, .layers = 32, .head_dim = 128, .max_position = 128000, .base = 5e6, .mrope = true, .sections = {24, 20, 20}, .axis_layout = AxisLayout::kInterleaved},
+{.model_type = "qwen3vlmoe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 16, .layers = 24, .head_dim = 128, .max_position = 128000, .base = 5e6, .mrope = true, .sections = {24, 20, 20}, .axis_layout = AxisLayout::kInterleaved},
+{.model_type = "qwen35", .read = &ReadRope, .hidden = 4096, .heads = 16, .kv_heads = 4, .layers = 32, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
+{.model_type = "qwen35moe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
+{.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .partial = 0.5, .mrope = true},
+{.model_type = "glm4vmoe", .read = &ReadRope, .hidden = 4096, .heads = 96, .kv_heads = 8, .layers = 46, .max_position = 65536, .partial = 0.5, .mrope = true},
+{.model_type = "ernie45vlmoe", .read = &ReadRope, .hidden = 2560, .heads = 20, .kv_heads = 4, .layers = 28, .max_position = 131072, .base = 5e5, .pairing = kInterleaved, .mrope = true, .sections = {22, 22, 20}, .axis_layout = AxisLayout::kAlternating},
 };
 // clang-format on
 

@@ -10,7 +10,7 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 // clang-format off
 constexpr Family kFamilies[] = {
 {.model_type = "qwen3vlvision", .read = &ReadVisionRope, .hidden = 1152, .heads = 16, .layers = 27, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
-{.model_type = "qwen4exp", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .mrope = true},
+{.model_type = "qwen4exp", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "qwen4expvision", .read = &ReadVisionRope, .hidden = 1152, .heads = 16, .layers = 27, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "radio", .read = &ReadLearned, .hidden = 1280, .heads = 16, .layers = 32},
 {.model_type = "rag", .read = &ReadParts},
@@ -74,7 +74,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "splinter", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512},
 {.model_type = "squeezebert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512},
 {.model_type = "step3p5", .read = &ReadRope, .hidden = 4096, .heads = 64, .kv_heads = 8, .layers = 45, .head_dim = 128, .max_position = 128000, .rope_parameters = R"({"full_attention":{"rope_theta":10000.0,"rope_type":"default"}})"},
-{.model_type = "step3p5vision", .read = &ReadVisionRope, .hidden = 1536, .heads = 16, .layers = 47, .max_position = 2704, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
+{.model_type = "step3p5vision", .read = &ReadVisionRope, .hidden = 1536, .heads = 16, .layers = 47, .max_position = 2704, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .grid = GridRule::kResetWidthFirst},
 {.model_type = "step3p7", .read = &ReadParts},
 {.model_type = "superglue", .read = &ReadParts, .hidden = 256, .heads = 4},
 {.model_type = "superpoint", .read = &ReadNone},

@@ -3,6 +3,7 @@
 #ifndef PHASOR_SERVER_RESOLVE_FAMILY_H_
 #define PHASOR_SERVER_RESOLVE_FAMILY_H_
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -35,6 +36,16 @@ enum class SinusoidRule : uint8_t {
   kCosinesFirst,  // cosines, then sines; the last frequency is 1/base
 };
 
+// How an image tower shares its pairs between rows and columns.
+enum class GridRule : uint8_t {
+  kReset,            // rows, then columns, with the same frequencies (Qwen)
+  kResetWidthFirst,  // columns, then rows
+  kResetThree,       // time, rows, columns, a third of the head each
+  kSplit,            // rows take every second frequency, columns the others (Pixtral)
+  kTwinsWidthFirst,  // every frequency twice in a row: column, row (Kimi)
+  kHalvesOfTheHead,  // rows turn the first half of the head by itself, columns the second (Gemma 4)
+};
+
 // One model class: its reader and the defaults that live in its code only. 0 or empty: the class has none.
 struct Family {
   std::string_view model_type;  // lower case, without '_', '-' and a trailing "text"
@@ -54,7 +65,10 @@ struct Family {
   int64_t qk_rope_head_dim = 0;
   std::string_view rope_parameters = {};  // JSON of the class's own dict, used when the file has none
   bool mrope = false;                     // several axes, whether or not the file has sections
-  bool vision_rope = false;               // the image tower rotates in two axes
+  std::array<int64_t, 4> sections{};      // pairs per axis of the class's default; none: equal shares of `axes`
+  int axes = 0;
+  AxisLayout axis_layout = AxisLayout::kChunked;
+  GridRule grid = GridRule::kReset;  // of an image tower
   SinusoidRule sinusoid = SinusoidRule::kNone;
   std::string_view width_key = {};  // of a sinusoidal table, where it is not the hidden size
 };

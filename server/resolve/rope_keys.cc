@@ -32,6 +32,8 @@ struct TypeKeys {
 };
 constexpr TypeKeys kTypes[] = {
     {"default", {}},
+    {"mrope", {}},
+    {"xdrope", {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}},
     {"linear", {"factor"}},
     {"dynamic", {"factor", "alpha", "original_max_position_embeddings"}},
     {"yarn", kYarn},

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/rope_keys.h"
@@ -147,6 +149,45 @@ absl::Status InConfigurationTerms(const Model& model, const RopeDraft& draft, co
   return MakeSpecError(absl::StrCat(path, index), error->given, error->allowed);
 }
 
+// The sections that the class takes by itself; empty when it has none that fit.
+std::vector<int64_t> SectionsOfClass(const Model& model, int64_t pairs) {
+  const Family& family = *model.family;
+  std::vector<int64_t> sections;
+  for (const int64_t section : family.sections) {
+    if (section != 0) sections.push_back(section);
+  }
+  if (sections.empty() && family.axes > 0) sections.assign(static_cast<size_t>(family.axes), pairs / family.axes);
+  const int64_t sum = std::accumulate(sections.begin(), sections.end(), int64_t{0});
+  const bool fits = family.axis_layout == AxisLayout::kInterleaved ? sum <= pairs : sum == pairs;
+  return fits ? sections : std::vector<int64_t>();
+}
+
+// Several axes: by the dict's sections, else by the class's own.
+void ReadAxes(const Model& model, const RopeRequest& request, std::string_view rope_type, RopeDraft& draft) {
+  constexpr std::string_view kKey = "mrope_section";
+  const std::string_view key = request.dict ? request.dict->FirstOf({kKey, "xdrope_section"}) : std::string_view();
+  const bool named = rope_type == "mrope" || rope_type == "xdrope";
+  if ((key.empty() && !model.family->mrope && !named) || !model.problems->ok()) return;
+  RopeAxes axes;
+  axes.layout = model.family->axis_layout;
+  const std::string path = request.dict ? request.dict->PathOf(key.empty() ? kKey : key) : model.text.PathOf(kKey);
+  if (!key.empty()) {
+    axes.sections = request.dict->Integers(key, 0, kMaxHeadDim).value_or(std::vector<int64_t>());
+    if (request.dict->IsTrue("mrope_interleaved")) axes.layout = AxisLayout::kInterleaved;
+  } else {
+    axes.sections = SectionsOfClass(model, *draft.spec.rotary_dim / 2);
+    if (axes.sections.empty()) {
+      draft.layer.unserved = rope_type == "xdrope" ? "xdrope" : "mrope";
+      draft.layer.warnings.push_back(
+          {path, "not given, and the class has no default: nothing says which pairs follow which axis"});
+      return;
+    }
+    draft.layer.defaults.push_back({path, DefaultText(model, absl::StrCat("[", absl::StrJoin(axes.sections, ", "), "]"))});
+  }
+  draft.key_of["sections"] = path;
+  draft.spec.axes = std::move(axes);
+}
+
 // q · (1 + β·ln(1 + floor(m/M₀))) of the Ministral-3 generation.
 void ReadQueryScale(const RopeRequest& request, LayerEncoding& layer) {
   if (!request.dict || !request.dict->Has("llama_4_scaling_beta")) return;
@@ -240,14 +281,17 @@ LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
   const std::string rope_type = request.scaled ? RopeTypeOf(model, request.dict, draft) : "default";
   if (request.schedule) draft.spec.schedule = *request.schedule;
   if (request.scaled) ReadSchedule(model, request, rope_type, draft);
-  if ((request.dict && request.dict->Has("mrope_section")) || model.family->mrope) draft.layer.unserved = "mrope";
-  if (request.dict && request.dict->Has("xdrope_section")) draft.layer.unserved = "xdrope";
   if (!draft.layer.unserved.empty()) {
     draft.layer.kind = PositionKind::kUnserved;
     return std::move(draft.layer);
   }
   ReadBase(model, request, draft);
   ReadRotaryDim(model, request, draft);
+  ReadAxes(model, request, rope_type, draft);
+  if (!draft.layer.unserved.empty()) {
+    draft.layer.kind = PositionKind::kUnserved;
+    return std::move(draft.layer);
+  }
   ReadQueryScale(request, draft.layer);
   if (model.problems->ok()) Finish(model, request, draft);
   return std::move(draft.layer);

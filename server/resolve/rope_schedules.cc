@@ -202,6 +202,11 @@ void ReadProportional(const Source& source) {
 
 void ReadDefault(const Source&) {}
 
+// Four axes; alpha changes the base as in type dynamic.
+void ReadXd(const Source& source) {
+  if (source.dict.Number("alpha").value_or(0) != 0) ReadDynamic(source);
+}
+
 struct RopeType {
   std::string_view name;
   void (*read)(const Source& source);  // null: known, not served
@@ -221,8 +226,8 @@ constexpr RopeType kRopeTypes[] = {
     {"longrope", &ReadLongRope, "", ""},
     {"su", &ReadLongRope, "", kSuWarning},
     {"proportional", &ReadProportional, "", ""},
-    {"mrope", nullptr, "mrope", ""},
-    {"xdrope", nullptr, "xdrope", "four axes with a change of base"},
+    {"mrope", &ReadDefault, "", ""},
+    {"xdrope", &ReadXd, "", ""},
     {"axial", nullptr, "vision_rope_2d", "two axes"},
     {"mllama4", nullptr, "vision_rope_2d", "two axes"},
     {"ntk", nullptr, "rope_ntk_su", "the fixed or mixed form that scales every pair, pair 0 too: not NTK-aware scaling"},

@@ -97,13 +97,35 @@ def sinusoid_rule(entry):
     return "kPaper" if paper < endpoint else "kEndpoint"
 
 
+def grid_rule(entry, fields, config):
+    """How rows and columns share the pairs of an image tower, and the key of its width."""
+    axes, values = entry["axes"], entry["inv_freq"]
+    first_half = axes[: len(axes) // 2]
+    out = {}
+    if "t" in axes:
+        out["grid"] = "GridRule::kResetThree"
+    elif entry["pairing"] == "half_split_per_axis":
+        out["grid"] = "GridRule::kHalvesOfTheHead"
+    elif axes.startswith("xy"):
+        out["grid"] = "GridRule::kTwinsWidthFirst"
+    elif axes[0] == "x":
+        out["grid"] = "GridRule::kResetWidthFirst"
+    elif len(axes) <= 64 and values[len(axes) // 2] != 1.0:
+        out["grid"] = "GridRule::kSplit"
+    assert axes.startswith("xy") or len(set(first_half)) == 1 or "t" in axes, axes
+    if fields["heads"] and fields["hidden"] // fields["heads"] // 2 != len(axes) and "t" not in axes and not fields.get("head_dim"):
+        out["width_key"] = next((f'"{k}"' for k, v in config.items() if isinstance(v, int) and v // fields["heads"] // 2 == len(axes)), None)
+    return out
+
+
 def row(model_type, config, entries, is_wrapper):
     kinds = [entry["kind"] for _, entry in entries]
     rope = next((entry for _, entry in entries if entry["kind"] in ("rope", "mrope", "axial")), None)
     params = config.get("rope_parameters") or {}
     nested = {k: v for k, v in params.items() if isinstance(v, dict)}
     fields = {"model_type": f'"{normalised(model_type)}"'}
-    if "rope" in kinds or "mrope" in kinds:
+    layered = any("layer_type" in entry for _, entry in entries)
+    if "rope" in kinds or "mrope" in kinds or ("axial" in kinds and layered):
         fields["read"] = "&ReadMla" if whole(first(config, "qk_rope_head_dim")) and whole(first(config, "qk_nope_head_dim")) else "&ReadRope"
         if isinstance(config.get("per_layer_config"), dict):
             fields["read"] = "&ReadRope"
@@ -144,8 +166,16 @@ def row(model_type, config, entries, is_wrapper):
         special = any(v.get("rope_type", "default") != "default" for v in (nested or {"": params}).values())
         if nested or special:
             fields["rope_parameters"] = f'R"({json.dumps(nested or params, separators=(",", ":"))})"'
-        if "mrope" in kinds:
+        if rope["kind"] == "axial" and not nested:
+            fields.update(grid_rule(rope, fields, config))
+        elif rope["kind"] != "rope":
             fields["mrope"] = "true"
+            if rope.get("sections") and "mrope_section" not in main:
+                fields["sections"] = "{" + ", ".join(map(str, rope["sections"])) + "}"
+            elif rope["kind"] == "axial":
+                fields["axes"] = 2
+            if rope["axes"][:2] in ("ty", "yx"):
+                fields["axis_layout"] = "AxisLayout::kInterleaved"
     return fields
 
 

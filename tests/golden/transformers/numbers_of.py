@@ -111,9 +111,14 @@ def axes_of(module, inv_freq, layer_type=None):
         return None
     if isinstance(sections, dict):
         sections = sections.get(layer_type)
+    source = inspect.getsource(type(module))
+    if "expand(2" in source:
+        shapes[2] = [lambda p: p.view(2, 1, 1)]
+    elif "[:, :, 0]" in source:
+        shapes[2] = [lambda p: p.view(1, 1, 2)]
     counts = [len(sections)] if sections else [2, 3]
-    if sections and len(sections) == 3:
-        counts = [3]
+    if "// 3" in source:
+        counts, shapes[3] = [3], [lambda p: p.view(1, 3)]
     for count in counts:
         for shape in shapes[count]:
             columns = []
@@ -199,9 +204,9 @@ def rotary_entries(module):
             entry |= {"pairing": pairing_of(module, layer_type)} | short(inv_freq)
         else:
             axes, values, pairing = per_pair(*several, inv_freq)
-            entry["kind"] = "mrope" if set(axes) & {"t"} else "axial"
             sections = getattr(module, "mrope_section", None)
             sections = sections.get(layer_type) if isinstance(sections, dict) else sections
+            entry["kind"] = "mrope" if sections else "axial"
             if sections:
                 entry["sections"] = list(sections)
             entry |= {"axes": axes, "pairing": pairing} | short(values)

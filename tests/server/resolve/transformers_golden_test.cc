@@ -126,6 +126,51 @@ std::string CompareRope(const LayerEncoding& layer, const Value& want) {
   return "";
 }
 
+std::string CompareAxes(const AnglePlan& plan, const Value& want, bool width_first) {
+  const std::string axes = Text(want, "axes");
+  if (plan.axis_of_pair.size() != axes.size()) return "pairs with an axis: " + std::to_string(plan.axis_of_pair.size());
+  const std::string order = plan.axes == 3 ? "tyx" : width_first ? "xy" : "yx";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (order[plan.axis_of_pair[i]] != axes[i])
+      return "axis of pair " + std::to_string(i) + ": " + order[plan.axis_of_pair[i]];
+  }
+  return "";
+}
+
+std::string CompareSeveralAxes(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  if (const std::string frequencies = CompareFrequencies(plan.inv_freq, want); !frequencies.empty()) return frequencies;
+  const std::string pairing = *spec.pairing == Pairing::kInterleaved ? "interleaved" : "half_split";
+  if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
+  const bool width_first = std::any_of(layer.warnings.begin(), layer.warnings.end(), [](const Note& note) {
+    return note.message.find("[width, height]") != std::string::npos;
+  });
+  return CompareAxes(plan, want, width_first);
+}
+
+// Rows and columns turn halves of the head by themselves: two rotations of one axis, one after the other.
+std::string CompareHalves(const ModelEncoding& model, const Value& want) {
+  const auto layers = LayersOf(model, want);
+  std::vector<double> frequencies;
+  for (const char* name : {"height", "width"}) {
+    const auto half = std::find_if(layers.begin(), layers.end(), [&](const LayerEncoding* layer) {
+      return layer->layer_type == Join(layer->part, name) && layer->kind == PositionKind::kRope;
+    });
+    if (half == layers.end()) return std::string("no layers: ") + name;
+    const RopeSpec& spec = std::get<RopeSpec>((*half)->spec->spec);
+    if (spec.first_channel != (frequencies.empty() ? 0 : spec.head_dim / 2)) return "first channel";
+    const auto resolved = Resolve(*(*half)->spec, std::nullopt, Precision::kExact);
+    if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+    const auto& more = std::get<AnglePlan>(resolved->plan).inv_freq;
+    frequencies.insert(frequencies.end(), more.begin(), more.end());
+  }
+  return CompareFrequencies(frequencies, want);
+}
+
 std::string CompareSlopes(const LayerEncoding& layer, const Value& want) {
   if (layer.kind != PositionKind::kAlibi) return "kind: " + KindOf(layer) + " instead of alibi";
   const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
@@ -211,7 +256,8 @@ std::vector<Case> Cases() {
 
 const Value* EntryOf(const LayerEncoding& layer, const ModelEncoding& model, const Case& each, const char* kind) {
   for (const Value& want : each.document["expect"].GetArray()) {
-    if (Text(want, "kind") != kind) continue;
+    const std::string found = Text(want, "kind");
+    if (found != kind && !(std::string_view(kind) == "rope" && (found == "mrope" || found == "axial"))) continue;
     const auto layers = LayersOf(model, want);
     if (std::find(layers.begin(), layers.end(), &layer) != layers.end()) return &want;
   }
@@ -258,6 +304,9 @@ Outcome Compare(const std::vector<Case>& cases) {
       std::string problem;
       if (kind == "rope") {
         problem = CompareGroup(*model, want, &CompareRope);
+      } else if (kind == "mrope" || kind == "axial") {
+        problem = Text(want, "pairing") == "half_split_per_axis" ? CompareHalves(*model, want)
+                                                                 : CompareGroup(*model, want, &CompareSeveralAxes);
       } else if (kind == "alibi") {
         problem = CompareGroup(*model, want, &CompareSlopes);
       } else if (kind == "sinusoidal") {
