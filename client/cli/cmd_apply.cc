@@ -12,6 +12,7 @@
 #include "client/cli/call_report.h"
 #include "client/cli/positions_arg.h"
 #include "client/cli/result_file.h"
+#include "client/cli/rotate_args.h"
 #include "client/cli/spec_arg.h"
 #include "client/cli/tool.h"
 #include "client/cli/wire_names.h"
@@ -26,8 +27,7 @@ struct ApplyArgs {
   std::string positions;
   v1::Layout layout = v1::LAYOUT_BSHD;
   v1::Precision precision = v1::PRECISION_EXACT;
-  bool inverse = false;
-  std::optional<int64_t> shift;
+  RotateArgs rotate;
 };
 
 // Every array of every input file. An .npy array is named after its file.
@@ -58,38 +58,27 @@ int64_t TokensOf(v1::Layout layout, const std::vector<int64_t>& shape) {
   return axis < shape.size() ? shape[axis] : -1;
 }
 
-// A shift by D positions is the rotation by D for every token, without the attention factor: the tensors have it already.
-absl::Status SetShift(const ApplyArgs& args, const std::vector<LoadedArray>& arrays, v1::ApplyItem& item) {
-  if (!item.spec().has_rope()) return UsageError("--shift: allowed: for RoPE only");
-  item.mutable_spec()->mutable_rope()->set_attention_factor(1);
-  const int64_t tokens = TokensOf(args.layout, arrays.front().info.shape);
-  for (int64_t i = 0; i < tokens; ++i) item.mutable_positions()->mutable_list()->add_ids(*args.shift);
-  return absl::OkStatus();
-}
-
 struct Request {
   v1::ApplyRequest message;
   raw::Payloads payloads;
 };
 
-absl::StatusOr<Request> Build(const ApplyArgs& args, const LoadedSpec& loaded,
+absl::StatusOr<Request> Build(Tool& tool, const ApplyArgs& args, const LoadedSpec& loaded,
                               const std::shared_ptr<std::vector<LoadedArray>>& arrays) {
   Request request;
   v1::ApplyItem* item = request.message.add_items();
-  *item->mutable_spec() = loaded.spec;
+  if (args.rotate.table.empty()) *item->mutable_spec() = loaded.spec;
   if (loaded.sequence_length) item->set_sequence_length(*loaded.sequence_length);
   if (loaded.max_position) item->set_max_position(*loaded.max_position);
   item->set_precision(args.precision);
   item->set_layout(args.layout);
-  item->mutable_rotate()->set_inverse(args.inverse);
   if (!args.positions.empty()) {
     absl::StatusOr<PositionsArg> positions = ParsePositions(args.positions);
     if (!positions.ok()) return positions.status();
     *item->mutable_positions() = positions->Window(0, positions->count);
   }
-  if (args.shift) {
-    if (absl::Status status = SetShift(args, *arrays, *item); !status.ok()) return status;
-  }
+  const int64_t tokens = TokensOf(args.layout, arrays->front().info.shape);
+  if (absl::Status status = args.rotate.Fill(tool, tokens, *item, request.payloads); !status.ok()) return status;
   for (const LoadedArray& array : *arrays) {
     v1::Tensor* tensor = item->add_tensors();
     tensor->set_dtype(ToWire(array.info.dtype));
@@ -130,9 +119,13 @@ absl::Status Run(Tool& tool, const ApplyArgs& args) {
 
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
-  absl::StatusOr<LoadedSpec> loaded = LoadSpec(args.spec, tool);
+  absl::StatusOr<LoadedSpec> loaded = LoadedSpec();
+  if (args.spec.tokens.empty() == args.rotate.table.empty()) {
+    return UsageError("SPEC: allowed: a scheme, or --table in its place");
+  }
+  if (args.rotate.table.empty()) loaded = LoadSpec(args.spec, tool);
   if (!loaded.ok()) return loaded.status();
-  absl::StatusOr<Request> request = Build(args, *loaded, arrays);
+  absl::StatusOr<Request> request = Build(tool, args, *loaded, arrays);
   if (!request.ok()) return request.status();
   const auto start = std::chrono::steady_clock::now();
   auto answer = (*client)->Apply(request->message, request->payloads);
@@ -147,11 +140,7 @@ absl::Status Run(Tool& tool, const ApplyArgs& args) {
   CallReport report;
   report.Add(result, answer->message.stages());
   return report.Print(tool,
-                      absl::StrFormat("%s %d tensor%s",
-                                      args.shift     ? "shifted"
-                                      : args.inverse ? "rotated back"
-                                                     : "rotated",
-                                      arrays->size(), arrays->size() == 1 ? "" : "s"),
+                      absl::StrFormat("%s %d tensor%s", args.rotate.done(), arrays->size(), arrays->size() == 1 ? "" : "s"),
                       args.output.path, seconds);
 }
 
@@ -167,21 +156,15 @@ Command AddApply(CLI::App& app, Tool& tool) {
       "  phasor apply config.json --input q.npy --input k.npy -o rotated.npz\n"
       "  phasor apply config.json --input qk.safetensors --positions 100:228 --layout bhsd -o out.safetensors");
   args->spec.AddTo(*command);
+  command->get_option("SPEC")->required(false);  // --table takes its place
   args->output.AddTo(*command, /*required=*/true);
   command->add_option("--input", args->inputs, ".npy, .npz or .safetensors; may be given several times")->required();
   command->add_option("--positions", args->positions, "START:STOP[:STEP] or a list, one per token (default 0, 1, 2, …)");
-  AddChoice(*command, "--layout", args->layout, kLayoutNames, "Axes of the tensors: bshd, bhsd, sbhd or thd")
+  AddChoice(*command, "--layout", args->layout, kLayoutNames, "Axes of the tensors: bshd, bhsd, sbhd, thd or t_hd")
       ->default_str("bshd");
   AddChoice(*command, "--precision", args->precision, kPrecisionNames, "Of the table: exact or compat_f32")
       ->default_str("exact");
-  command->add_flag("--inverse", args->inverse, "Undo a rotation");
-  command
-      ->add_option(
-          "--shift", args->shift,
-          "Move tensors that are rotated already by so many positions (cached keys): a pure rotation, the attention factor "
-          "is not applied again")
-      ->excludes("--positions")
-      ->excludes("--inverse");
+  args->rotate.AddTo(*command);
   return {command, [args, &tool] { return Run(tool, *args); }};
 }
 
