@@ -81,16 +81,17 @@ struct RotateTask {
   StoreHint hint = StoreHint::kAuto;
 };
 
-// Distances as rows: out[h·head_stride + (d − first_distance)] = RN(value of head first_head + h at key − query = d).
-// Rows are distances first_distance + [begin, end).
+// Distances as rows: out[h·head_stride + r] = RN(value of head first_head + h at key − query = d), d = first_distance + r,
+// or distances[r] where those are given. Where the plan has a batch, heads of batch row b begin at b·(the plan's heads).
 struct BiasVectorTask {
-  const BiasPlan* plan = nullptr;
+  DistancePlan plan = static_cast<const BiasPlan*>(nullptr);
   DType dtype = DType::kF32;   // IsFloat
   int64_t first_distance = 0;  // |distance| < 2^32
   int64_t first_head = 0;
   int64_t heads = 0;
   void* out = nullptr;
-  int64_t head_stride = 0;  // elements
+  int64_t head_stride = 0;                  // elements
+  std::span<const int64_t> distances = {};  // empty: consecutive ones
 };
 
 // A Toeplitz matrix from its vector. Rows are (head, query) pairs: row r is head r / queries, query r % queries, and

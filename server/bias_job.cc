@@ -80,7 +80,7 @@ class BiasJob final : public PrecomputeJob {
 
   BiasVectorTask VectorTask() const {
     BiasVectorTask task;
-    task.plan = plan().bias();
+    task.plan = *plan().bias();
     task.dtype = item().dtype;
     task.first_distance = shape_.first;
     task.first_head = request_.first_head;

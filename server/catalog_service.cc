@@ -106,8 +106,8 @@ absl::Status AddNumbers(const ServiceContext& context, const CanonicalSpec& spec
   if (const auto* angles = std::get_if<AnglePlan>(&(*resolved)->plan)) {
     out->set_attention_factor((*resolved)->attention_factor);
     out->mutable_inv_freq()->Add(angles->inv_freq.begin(), angles->inv_freq.end());
-  } else if (const auto* bias = std::get_if<BiasPlan>(&(*resolved)->plan)) {
-    for (const DoubleDouble& slope : bias->slopes) out->add_slopes(slope.hi);
+  } else if (const auto* lines = std::get_if<BiasPlan>(&(*resolved)->plan)) {
+    for (const DoubleDouble& slope : lines->slopes) out->add_slopes(slope.hi);
   }
   return absl::OkStatus();
 }

@@ -98,11 +98,12 @@ absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, Pr
 
 absl::Status DescribeBias(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result) {
   const auto& request = std::get<BiasRequest>(item.window);
-  if (plan.bias() == nullptr) return absl::InvalidArgumentError("a bias window needs a scheme of biases");
-  if (request.first_head < 0 || request.heads > plan.bias()->heads() - request.first_head) {
+  const std::optional<DistancePlan> bias = plan.bias();
+  if (!bias) return absl::InvalidArgumentError("a bias window needs a scheme of biases");
+  if (request.first_head < 0 || request.heads > HeadsOf(*bias) - request.first_head) {
     return absl::InvalidArgumentError("a bias window must stay within the scheme's heads");
   }
-  result->fingerprint = BiasFingerprint(*plan.bias(), request, item.dtype);
+  result->fingerprint = BiasFingerprint(plan.resolved.plan, request, item.dtype);
   result->warnings = WarningsFor(item.source, -1, "");
   Array array{item.dtype, {request.heads, ShapeOfBias(request).count}, {}, {}};
   if (request.form == BiasForm::kFull) array.shape = {request.heads, request.queries, request.keys};

@@ -18,7 +18,7 @@ namespace {
 std::vector<TileUse> TilesToWarm(const PlanEntry& plan, int64_t rows) {
   if (rows <= 0) return {};
   // A bias of `rows` queries and keys has distances to both sides.
-  return plan.bias() != nullptr ? TilesOfRange(1 - rows, 2 * rows - 1) : TilesOfRange(0, rows);
+  return plan.bias() ? TilesOfRange(1 - rows, 2 * rows - 1) : TilesOfRange(0, rows);
 }
 
 absl::Status FitsCache(const PlanEntry& plan, DType dtype, int64_t rows, const std::vector<TileUse>& uses,

@@ -72,10 +72,10 @@ class TileBuild {
       return task;
     }
     BiasVectorTask task;
-    task.plan = key_.plan->bias();
+    task.plan = *key_.plan->bias();
     task.dtype = key_.dtype;
     task.first_distance = first;
-    task.heads = task.plan->heads();
+    task.heads = VectorsOf(task.plan);
     task.out = out;
     task.head_stride = kTileRows;
     return task;

@@ -33,6 +33,10 @@ class Writer {
   }
 
   void Double(double value) { Int(std::bit_cast<int64_t>(value)); }
+  void Double(const DoubleDouble& value) {
+    Double(value.hi);
+    Double(value.lo);
+  }
 
   std::string Hash() const { return Sha256(bytes_); }
 
@@ -99,22 +103,26 @@ std::string TableFingerprint(std::string_view plan_key, const TableContent& cont
   return writer.Hash();
 }
 
-std::string BiasFingerprint(const BiasPlan& plan, const BiasRequest& request, DType dtype) {
+std::string BiasFingerprint(const Plan& plan, const BiasRequest& request, DType dtype) {
   const BiasShape shape = ShapeOfBias(request);
-  Writer writer("", Content::kBias);
+  const auto* lines = std::get_if<BiasPlan>(&plan);
+  Writer writer(lines != nullptr ? "" : PlanKey(plan), Content::kBias);
   const bool full = request.form == BiasForm::kFull;
   writer.Byte(full ? 3 : 2);  // axes
   writer.Int(request.heads);
   writer.Int(full ? request.queries : 1);
   writer.Int(full ? request.keys : shape.count);
   writer.Int(shape.first);
-  // Where no key comes after its query, both forms say the same.
-  const bool symmetric = plan.form == AlibiForm::kSymmetric && shape.last() > 0;
-  writer.Byte(symmetric ? 1 : 0);
-  for (int64_t head = 0; head < request.heads; ++head) {
-    const DoubleDouble& slope = plan.slopes[static_cast<size_t>(request.first_head + head)];
-    writer.Double(slope.hi);
-    writer.Double(slope.lo);
+  if (lines == nullptr) {
+    writer.Int(request.first_head);
+  } else {
+    // Where no key comes after its query, all forms say the same.
+    const AlibiForm form = shape.last() > 0 ? lines->form : AlibiForm::kCausal;
+    writer.Byte(form == AlibiForm::kCausal ? 0 : form == AlibiForm::kSymmetric ? 1 : 2);
+    for (int64_t head = request.first_head; head < request.first_head + request.heads; ++head) {
+      writer.Double(lines->slopes[static_cast<size_t>(head)]);
+      if (form == AlibiForm::kTwoSided) writer.Double(lines->future_slopes[static_cast<size_t>(head)]);
+    }
   }
   writer.Byte(static_cast<uint8_t>(dtype));
   return writer.Hash();

@@ -40,9 +40,10 @@ bool DividesByFactor(const AnglePlan& plan, bool inverse);
 // offset as the rows that it leads to. `plan_key` is PlanKey(plan).
 std::string TableFingerprint(std::string_view plan_key, const TableContent& content, DType dtype);
 
-// SHA-256(numerics version ‖ slopes of the window's heads ‖ distances ‖ shape ‖ dtype): of the array, whatever window of
-// whatever plan it was asked for as.
-std::string BiasFingerprint(const BiasPlan& plan, const BiasRequest& request, DType dtype);
+// Of straight lines SHA-256(numerics version ‖ slopes of the window's heads ‖ distances ‖ shape ‖ dtype): of the array,
+// whatever window of whatever plan it was asked for as. Of other plans with values by distance (DistancePlanOf) the plan's
+// key and the heads take the place of the slopes.
+std::string BiasFingerprint(const Plan& plan, const BiasRequest& request, DType dtype);
 
 // SHA-256(numerics version ‖ plan key).
 std::string PlanKeyFingerprint(std::string_view plan_key);

@@ -88,14 +88,33 @@ void PlanCache::DropOldest() {
 
 namespace {
 
+// The lists that a plan carries beside angles, and weights, which the cache keeps from being dropped.
+struct PlanBytes {
+  size_t operator()(const BiasPlan& plan) const {
+    return (plan.slopes.size() + plan.future_slopes.size()) * sizeof(DoubleDouble);
+  }
+  size_t operator()(const BucketPlan& plan) const {
+    return static_cast<size_t>(plan.num_buckets) * sizeof(int64_t) +
+           (plan.table ? static_cast<size_t>(plan.table->bytes()) : 0);
+  }
+  size_t operator()(const KerplePlan& plan) const { return 3 * plan.r1.size() * sizeof(double); }
+  size_t operator()(const SandwichPlan& plan) const {
+    return plan.half_frequencies.size() * sizeof(Turns) + plan.factors.size() * sizeof(DoubleDouble);
+  }
+  template <typename Other>
+  size_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
 size_t BytesOf(const PlanEntry& entry) {
   size_t bytes = sizeof(PlanEntry) + entry.key.size();
   if (const AnglePlan* angle = entry.angle()) {
     bytes += angle->frequencies.size() * (sizeof(Turns) + sizeof(double) + sizeof(float));
   } else if (const auto* mixed = std::get_if<MixedAnglePlan>(&entry.resolved.plan)) {
     bytes += static_cast<size_t>(mixed->cos_coef->bytes() + mixed->sin_coef->bytes());
-  } else if (const BiasPlan* bias = entry.bias()) {
-    bytes += bias->slopes.size() * sizeof(DoubleDouble);
+  } else {
+    bytes += std::visit(PlanBytes{}, entry.resolved.plan);
   }
   return bytes;
 }
@@ -137,8 +156,13 @@ struct WeightBytes {
 // The lists and weights that a spec carries; the rest of it is small.
 size_t BytesOf(const EncodingSpec& spec) {
   if (const size_t bytes = std::visit(WeightBytes{}, spec); bytes > 0) return bytes;
-  if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->slopes.size() * sizeof(double);
   if (const auto* pope = std::get_if<PopeSpec>(&spec)) return pope->delta ? static_cast<size_t>(pope->delta->bytes()) : 0;
+  if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) {
+    return (alibi->slopes.size() + alibi->batch_slopes.size()) * sizeof(double);
+  }
+  if (const auto* kerple = std::get_if<KerpleSpec>(&spec)) {
+    return (kerple->r1.size() + kerple->r2.size() + kerple->p.size()) * sizeof(double);
+  }
   const auto* rope = std::get_if<RopeSpec>(&spec);
   if (rope != nullptr) {
     if (const auto* given = std::get_if<FreqFactorsSchedule>(&rope->schedule)) return given->factors.size() * sizeof(double);

@@ -27,7 +27,8 @@ struct PlanEntry {
   std::string scheme;       // of the spec that it was first resolved from
 
   const AnglePlan* angle() const { return std::get_if<AnglePlan>(&resolved.plan); }
-  const BiasPlan* bias() const { return std::get_if<BiasPlan>(&resolved.plan); }
+  // Values by distance, which tiles of the cache hold; nothing where the plan is of another kind.
+  std::optional<DistancePlan> bias() const { return DistancePlanOf(resolved.plan); }
 };
 
 std::shared_ptr<const PlanEntry> MakePlanEntry(Resolved resolved, std::string_view scheme);

@@ -24,7 +24,13 @@ int64_t PairsOf(const EncodingSpec& spec) {
   if (const auto* pope = std::get_if<PopeSpec>(&spec)) return pope->head_dim;
   if (const auto* fope = std::get_if<FopeSpec>(&spec)) return fope->head_dim / 2;
   if (const auto* sinusoidal = std::get_if<SinusoidalSpec>(&spec)) return (sinusoidal->dim + 1) / 2;
-  if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) return alibi->num_heads;
+  if (const auto* alibi = std::get_if<AlibiSpec>(&spec)) {
+    return std::max(alibi->num_heads, static_cast<int64_t>(alibi->batch_slopes.size()));
+  }
+  // Buckets take twenty times as long as a slope.
+  if (const auto* buckets = std::get_if<T5BucketSpec>(&spec)) return 20 * buckets->num_buckets.value_or(0);
+  if (const auto* kerple = std::get_if<KerpleSpec>(&spec)) return kerple->num_heads;
+  if (const auto* sandwich = std::get_if<SandwichSpec>(&spec)) return sandwich->num_heads + sandwich->dim.value_or(0) / 2;
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/checked_math.h"
+#include "server/bias_parser.h"
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
 #include "server/positions_parser.h"
@@ -16,15 +17,6 @@ namespace phasor::server {
 namespace {
 
 constexpr size_t kFingerprintBytes = 32;
-
-absl::StatusOr<DType> ParseDType(v1::Dtype dtype) {
-  if (dtype == v1::DTYPE_UNSPECIFIED) return DType::kF32;
-  if (dtype < v1::DTYPE_F64 || dtype > v1::DTYPE_BF16) {
-    const std::string given = v1::Dtype_IsValid(dtype) ? v1::Dtype_Name(dtype) : absl::StrCat(static_cast<int>(dtype));
-    return InvalidField("dtype", given, "DTYPE_F64, DTYPE_F32, DTYPE_F16, DTYPE_BF16");
-  }
-  return static_cast<DType>(dtype);
-}
 
 // Columns of a table, and how many arrays of that width the form has.
 struct Columns {
@@ -88,7 +80,8 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
   absl::StatusOr<ParsedPositions> positions = ParsePositions(window.positions(), "table.positions", std::nullopt, context);
   if (!positions.ok()) return positions.status();
   if (!positions->set.is_plain()) {
-    return InvalidField("table.positions", "fractional positions or several axes", "whole numbers on one axis for this spec");
+    return InvalidField("table.positions", "fractional positions or several axes",
+                        "whole numbers on one axis for this spec");
   }
   if (auto status = CheckRows(spec, *positions, context.limits); !status.ok()) return status;
   if (auto status =
@@ -105,52 +98,15 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
   return table;
 }
 
-absl::Status CheckAxis(std::string_view field, int64_t extent, const Limits& limits) {
-  if (extent < 1) return InvalidField(field, extent == 0 ? "nothing" : absl::StrCat(extent), "1 or more");
-  return CheckLimit(field, extent, "max_positions", limits.max_positions, "positions");
-}
-
-// Heads [first_head, first_head + heads) of the spec's.
-absl::Status ParseHeads(const v1::BiasWindow& window, int64_t num_heads, const Limits& limits, BiasRequest* bias) {
-  bias->first_head = window.first_head();
-  if (bias->first_head < 0 || bias->first_head >= num_heads) {
-    return InvalidField("bias.first_head", absl::StrCat(bias->first_head), absl::StrCat("0 … ", num_heads - 1));
-  }
-  const int64_t left = num_heads - bias->first_head;
-  bias->heads = window.has_head_count() ? window.head_count() : left;
-  if (bias->heads < 1 || bias->heads > left) {
-    return InvalidField("bias.head_count", absl::StrCat(bias->heads), absl::StrCat("1 … ", left));
-  }
-  return CheckLimit("bias.head_count", bias->heads, "max_heads", limits.max_heads, "heads");
-}
-
-// Query positions, which may be given by an offset, within the same bounds as all positions.
-absl::Status ParseQueries(const v1::BiasWindow& window, const Limits& limits, BiasRequest* bias) {
-  bias->queries = window.queries();
-  bias->keys = window.keys();
-  if (auto status = CheckAxis("bias.queries", bias->queries, limits); !status.ok()) return status;
-  if (auto status = CheckAxis("bias.keys", bias->keys, limits); !status.ok()) return status;
-  if (bias->keys - 1 > limits.max_position) {
-    return OverLimit("bias.keys", bias->keys - 1, "max_position", limits.max_position, "as the last key's position");
-  }
-  bias->query_offset = window.has_query_offset() ? window.query_offset() : bias->keys - bias->queries;
-  const int64_t lowest = -limits.max_position;
-  const int64_t highest = limits.max_position - (bias->queries - 1);
-  if (bias->query_offset < lowest || bias->query_offset > highest) {
-    return InvalidField("bias.query_offset", absl::StrCat(bias->query_offset),
-                        absl::StrCat(lowest, " … ", highest, " (the server's max_position)"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<BiasRequest> ParseBias(const v1::BiasWindow& window, PrecomputeItem* item, const Limits& limits) {
-  const auto* alibi = std::get_if<AlibiSpec>(&item->source.spec.spec);
-  if (alibi == nullptr) return absl::InternalError("a bias that has neither work nor a vector");
+  const std::optional<int64_t> num_heads = DistanceHeadsOf(item->source.spec.spec);
+  if (!num_heads) return absl::InternalError("a bias that has neither work nor a vector");
   BiasRequest bias;
   if (auto status = ParseQueries(window, limits, &bias); !status.ok()) return status;
-  if (auto status = ParseHeads(window, alibi->num_heads, limits, &bias); !status.ok()) return status;
-  if (auto status = CheckEnum("bias.form", window.form(), v1::BiasForm_descriptor()); !status.ok()) return status;
-  if (window.form() != v1::BIAS_FORM_UNSPECIFIED) bias.form = static_cast<BiasForm>(window.form());
+  if (auto status = ParseHeads(window, *num_heads, limits, &bias); !status.ok()) return status;
+  const auto form = ParseBiasForm(window, BiasForm::kVector);
+  if (!form.ok()) return form.status();
+  bias.form = *form;
   absl::StatusOr<int64_t> elements = 0;
   switch (bias.form) {
     case BiasForm::kFull:
@@ -217,7 +173,7 @@ absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, Pars
     }
     return item;
   }
-  const auto dtype = ParseDType(message.dtype());
+  const auto dtype = ParseValueType(message.dtype());
   if (!dtype.ok()) return dtype.status();
   item.dtype = *dtype;
   switch (message.window_case()) {

@@ -25,6 +25,10 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::LearnedSpec& message, SpecWeight
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::GridSinusoidalSpec& message);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::PopeSpec& message, SpecWeights& weights);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::FopeSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::AlibiSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::T5BucketSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::KerpleSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::SandwichSpec& message);
 
 // Spec → message: sets its arm.
 void WriteSpec(const RopeSpec& spec, v1::EncodingSpec* message);
@@ -35,6 +39,10 @@ void WriteSpec(const LearnedSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const GridSinusoidalSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const PopeSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const FopeSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const AlibiSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const T5BucketSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const KerpleSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const SandwichSpec& spec, v1::EncodingSpec* message);
 
 // Biases over windows and learned functions of positions (spec_parser_window.cc).
 EncodingSpec SpecFrom(const v1::WindowBiasSpec& m, SpecWeights& weights);

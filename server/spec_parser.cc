@@ -14,27 +14,9 @@
 namespace phasor::server {
 namespace {
 
-absl::StatusOr<EncodingSpec> AlibiFrom(const v1::AlibiSpec& m) {
-  AlibiSpec alibi{.num_heads = m.num_heads(),
-                  .max_bias = If(m.has_max_bias(), m.max_bias()),
-                  .form = std::nullopt,
-                  .slopes = {m.slopes().begin(), m.slopes().end()}};
-  if (auto status = ReadEnum("alibi.form", m.form(), v1::AlibiForm_descriptor(), &alibi.form); !status.ok()) {
-    return status;
-  }
-  return alibi;
-}
-
 struct SpecWriter {
   v1::EncodingSpec* message;
 
-  void operator()(const AlibiSpec& s) const {
-    auto* m = message->mutable_alibi();
-    m->set_num_heads(s.num_heads);
-    if (s.max_bias) m->set_max_bias(*s.max_bias);
-    if (s.form) m->set_form(static_cast<v1::AlibiForm>(*s.form));
-    m->mutable_slopes()->Add(s.slopes.begin(), s.slopes.end());
-  }
   template <typename Spec>
   void operator()(const Spec& s) const {
     WriteSpec(s, message);
@@ -73,7 +55,7 @@ absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeight
     case v1::EncodingSpec::kSinusoidal:
       return SpecFrom(message.sinusoidal());
     case v1::EncodingSpec::kAlibi:
-      return AlibiFrom(message.alibi());
+      return SpecFrom(message.alibi());
     case v1::EncodingSpec::kTimestep:
       return SpecFrom(message.timestep());
     case v1::EncodingSpec::kGaussianFourier:
@@ -94,6 +76,12 @@ absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeight
       return SpecFrom(message.forgetting_bias(), weights);
     case v1::EncodingSpec::kTupe:
       return SpecFrom(message.tupe(), weights);
+    case v1::EncodingSpec::kT5Bucket:
+      return SpecFrom(message.t5_bucket(), weights);
+    case v1::EncodingSpec::kKerple:
+      return SpecFrom(message.kerple());
+    case v1::EncodingSpec::kSandwich:
+      return SpecFrom(message.sandwich());
     case v1::EncodingSpec::SCHEME_NOT_SET:
       return MakeSpecError("", "nothing", absl::StrCat("one of ", SchemeFields()));
     default:

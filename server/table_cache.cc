@@ -35,7 +35,7 @@ size_t TileKeyHash::operator()(const TileKey& key) const {
 
 int64_t TileBytes(const PlanEntry& plan, DType dtype) {
   if (const AnglePlan* angle = plan.angle()) return 2 * kTileRows * angle->pairs() * SizeOf(dtype);
-  return plan.bias()->heads() * kTileRows * SizeOf(dtype);
+  return VectorsOf(*plan.bias()) * kTileRows * SizeOf(dtype);
 }
 
 Tile::~Tile() {

@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<WarmTable>> FromSpec(std::string_view json, const War
   }
   auto canonical = CanonicalFromProto(message);
   if (!canonical.ok()) return Bad(ToStd(canonical.status().message()), "a spec that Precompute takes");
-  if (std::holds_alternative<AlibiSpec>(canonical->spec)) return std::vector<WarmTable>();
+  if (SchemeOf(canonical->spec).family != "angle") return std::vector<WarmTable>();
   auto table = MakeTable(*std::move(canonical), options, 0, max_positions, std::string(SchemeOf(canonical->spec).name));
   if (!table.ok()) return table.status();
   return std::vector<WarmTable>{*std::move(table)};
@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<WarmTable>> FromConfig(const std::string& path, const
   for (LayerEncoding& layer : model->layers) {
     if (!options.layer_type.empty() && layer.layer_type != options.layer_type) continue;
     found = true;
-    if (!layer.spec || std::holds_alternative<AlibiSpec>(layer.spec->spec)) continue;
+    if (!layer.spec || SchemeOf(layer.spec->spec).family != "angle") continue;
     std::string label = layer.layer_type.empty() ? path : Cat(path, " (", layer.layer_type, ")");
     auto table = MakeTable(*std::move(layer.spec), options, layer.max_position, max_positions, std::move(label));
     if (!table.ok()) return table.status();

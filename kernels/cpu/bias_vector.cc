@@ -1,9 +1,12 @@
 #include "kernels/cpu/bias_vector.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
+#include <variant>
 
 #include "absl/status/status.h"
 
@@ -11,6 +14,8 @@
 #include "kernels/core/double_double.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/narrow.h"
+#include "kernels/encodings/distance_value.h"
+#include "kernels/encodings/wide.h"
 
 namespace phasor {
 namespace {
@@ -95,49 +100,175 @@ BitsType<T> Product(const Slope& slope, uint64_t distance) {
   return RoundBits<T>(static_cast<Uint128>(sum), slope.exponent - kGuard, sticky);
 }
 
+constexpr int64_t kBlock = 1024;  // distances between looks at the cancel flag
+
+int64_t DistanceOf(const BiasVectorTask& task, int64_t row) {
+  return task.distances.empty() ? task.first_distance + row : task.distances[static_cast<size_t>(row)];
+}
+
+// value rounded once, |value − the exact one| < error·|value|; wide() gives the exact one where that leaves a doubt.
+template <typename T, typename F>
+T RoundOnce(DoubleDouble value, double error, F&& wide) {
+  const double e = std::fabs(value.hi) * error;
+  const auto moved = [&](double by) {
+    const double low = value.lo + by, hi = value.hi + low;
+    return DoubleDouble{hi, low - (hi - value.hi)};
+  };
+  const T below = Narrow<T>(moved(-e)), above = Narrow<T>(moved(e));
+  if (BitsOf(below) == BitsOf(above)) return below;
+  constexpr BinaryFormat kFormat{FloatFormat<T>::kFractionBits + 1, 2 - (1 << (FloatFormat<T>::kExponentBits - 1)),
+                                 (1 << (FloatFormat<T>::kExponentBits - 1)) - 1, 8 * static_cast<int>(sizeof(T))};
+  return FromBits<T>(RoundToBits(wide(), kFormat));
+}
+
+// Each writes rows [begin, end), at most kBlock of them.
+
 template <typename T>
-bool WriteRows(const BiasVectorTask& task, RowRange rows, const CancelFlag* cancel) {
-  constexpr int64_t kBetweenLooks = 4096;
-  const bool symmetric = task.plan->form == AlibiForm::kSymmetric;
+void WriteBlock(const BiasVectorTask& task, const BiasPlan& plan, int64_t begin, int64_t end) {
   for (int64_t h = 0; h < task.heads; ++h) {
-    const Slope slope = SlopeOf(task.plan->slopes[static_cast<size_t>(task.first_head + h)]);
+    const auto v = static_cast<size_t>(task.first_head + h);
+    const Slope past = SlopeOf(plan.slopes[v]);
+    const Slope future = plan.form == AlibiForm::kTwoSided ? SlopeOf(plan.future_slopes[v]) : past;
     T* out = static_cast<T*>(task.out) + h * task.head_stride;
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      if ((r - rows.begin) % kBetweenLooks == 0 && cancel != nullptr && cancel->load(std::memory_order_relaxed))
-        return false;
-      const int64_t distance = task.first_distance + r;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t distance = DistanceOf(task, r);
+      const Slope& slope = distance > 0 ? future : past;
       uint64_t bits = 0;
       if (distance != 0 && slope.hi_significand != 0) {
         bits = Product<T>(slope, static_cast<uint64_t>(distance < 0 ? -distance : distance));
-        const bool negative = slope.negative != (symmetric || distance < 0);
+        const bool negative = slope.negative != (plan.form != AlibiForm::kCausal || distance < 0);
         if (negative) bits |= kSignBit<T>;
       }
       out[r] = FromBits<T>(bits);
     }
   }
+}
+
+template <typename T>
+void WriteBlock(const BiasVectorTask& task, const BucketPlan& plan, int64_t begin, int64_t end) {
+  std::array<int32_t, kBlock> buckets;
+  for (int64_t r = begin; r < end; ++r) {
+    buckets[static_cast<size_t>(r - begin)] = static_cast<int32_t>(plan.buckets.at(DistanceOf(task, r)));
+  }
+  for (int64_t h = 0; h < task.heads; ++h) {
+    T* out = static_cast<T*>(task.out) + h * task.head_stride;
+    int32_t last = -1;
+    T value = FromBits<T>(0);
+    for (int64_t r = begin; r < end; ++r) {
+      const int32_t bucket = buckets[static_cast<size_t>(r - begin)];
+      if (bucket != last) {
+        value = Narrow<T>(ExactProduct(plan.table->at(bucket * plan.num_heads + task.first_head + h), plan.scale));
+        last = bucket;
+      }
+      out[r] = value;
+    }
+  }
+}
+
+template <typename T>
+void WriteBlock(const BiasVectorTask& task, const KerplePlan& plan, int64_t begin, int64_t end) {
+  for (int64_t h = 0; h < task.heads; ++h) {
+    const int64_t v = task.first_head + h;
+    T* out = static_cast<T*>(task.out) + h * task.head_stride;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t distance = DistanceOf(task, r);
+      const DoubleDouble value = KerpleValue(plan, v, distance);
+      if constexpr (std::is_same_v<T, double>) {
+        out[r] = value.hi;
+      } else {
+        out[r] = RoundOnce<T>(value, kKerpleError, [&] { return WideKerple(plan, v, distance); });
+      }
+    }
+  }
+}
+
+template <typename T>
+void WriteBlock(const BiasVectorTask& task, const SandwichPlan& plan, int64_t begin, int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t distance = DistanceOf(task, r);
+    const DoubleDouble sum = SandwichSum(plan, distance);
+    for (int64_t h = 0; h < task.heads; ++h) {
+      const int64_t v = task.first_head + h;
+      static_cast<T*>(task.out)[h * task.head_stride + r] =
+          RoundOnce<T>(SandwichValue(plan, v, sum), kSandwichError, [&] { return WideSandwich(plan, v, distance); });
+    }
+  }
+}
+
+template <typename T, typename P>
+bool WriteRows(const BiasVectorTask& task, const P& plan, RowRange rows, const CancelFlag* cancel) {
+  // A sum of thousands of sines is a piece of work by itself.
+  const int64_t step = std::clamp<int64_t>(BiasVectorRowsPerSlice(task), 1, kBlock);
+  for (int64_t begin = rows.begin; begin < rows.end; begin += step) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
+    WriteBlock<T>(task, plan, begin, std::min(rows.end, begin + step));
+  }
   return true;
 }
 
-absl::Status CheckBiasVector(const BiasVectorTask& task, RowRange rows) {
-  constexpr int64_t kDistanceLimit = int64_t{1} << 32;
-  if (task.plan == nullptr) return absl::InvalidArgumentError("bias vector: plan must not be null");
-  if (!IsFloat(task.dtype)) return absl::InvalidArgumentError("bias vector: the element type must be a float");
-  if (task.first_head < 0 || task.heads < 0 || task.first_head > task.plan->heads() - task.heads) {
-    return absl::InvalidArgumentError("bias vector: heads outside the plan's");
+absl::Status CheckPlan(const BiasPlan& plan, int64_t first, int64_t count) {
+  if (plan.form == AlibiForm::kTwoSided && plan.future_slopes.size() != plan.slopes.size()) {
+    return absl::InvalidArgumentError("bias vector: every slope needs one for the future");
   }
-  for (int64_t h = task.first_head; h < task.first_head + task.heads; ++h) {
-    if (!std::isfinite(task.plan->slopes[static_cast<size_t>(h)].hi)) {
+  for (int64_t v = first; v < first + count; ++v) {
+    const auto at = static_cast<size_t>(v);
+    if (!std::isfinite(plan.slopes[at].hi) ||
+        (plan.form == AlibiForm::kTwoSided && !std::isfinite(plan.future_slopes[at].hi))) {
       return absl::InvalidArgumentError("bias vector: a slope is not finite");
     }
   }
+  return absl::OkStatus();
+}
+absl::Status CheckPlan(const BucketPlan& plan, int64_t, int64_t) {
+  return plan.table ? absl::OkStatus() : absl::InvalidArgumentError("bias vector: the plan has no table");
+}
+absl::Status CheckPlan(const KerplePlan&, int64_t, int64_t) { return absl::OkStatus(); }
+absl::Status CheckPlan(const SandwichPlan&, int64_t, int64_t) { return absl::OkStatus(); }
+
+bool InBounds(int64_t distance) {
+  constexpr int64_t kDistanceLimit = int64_t{1} << 32;
+  return distance > -kDistanceLimit && distance < kDistanceLimit;
+}
+
+absl::Status CheckDistances(const BiasVectorTask& task, RowRange rows) {
+  bool fits = true;
+  if (!task.distances.empty()) {
+    if (rows.end > static_cast<int64_t>(task.distances.size())) {
+      return absl::InvalidArgumentError("bias vector: more rows than distances");
+    }
+    for (int64_t r = rows.begin; r < rows.end; ++r) fits &= InBounds(task.distances[static_cast<size_t>(r)]);
+  } else {
+    // Bounds on both first, so that their sum cannot overflow.
+    constexpr int64_t kDistanceLimit = int64_t{1} << 32;
+    fits = task.first_distance > -2 * kDistanceLimit && task.first_distance < kDistanceLimit &&
+           rows.end <= 3 * kDistanceLimit && InBounds(task.first_distance + rows.begin) &&
+           InBounds(task.first_distance + rows.end - 1);
+  }
+  return fits ? absl::OkStatus() : absl::InvalidArgumentError("bias vector: |distance| must be below 2^32");
+}
+
+absl::Status CheckBiasVector(const BiasVectorTask& task, RowRange rows) {
+  if (IsNull(task.plan)) return absl::InvalidArgumentError("bias vector: plan must not be null");
+  if (!IsFloat(task.dtype)) return absl::InvalidArgumentError("bias vector: the element type must be a float");
+  if (task.first_head < 0 || task.heads < 0 || task.first_head > VectorsOf(task.plan) - task.heads) {
+    return absl::InvalidArgumentError("bias vector: heads outside the plan's");
+  }
+  absl::Status status =
+      std::visit([&](const auto* plan) { return CheckPlan(*plan, task.first_head, task.heads); }, task.plan);
+  if (!status.ok()) return status;
   if (rows.begin < 0) return absl::InvalidArgumentError("bias vector: rows must not be negative");
   if (rows.begin >= rows.end || task.heads == 0) return absl::OkStatus();
-  if (task.first_distance <= -kDistanceLimit || task.first_distance >= kDistanceLimit ||
-      rows.end > kDistanceLimit - task.first_distance || task.first_distance + rows.begin <= -kDistanceLimit) {
-    return absl::InvalidArgumentError("bias vector: |distance| must be below 2^32");
-  }
+  if (status = CheckDistances(task, rows); !status.ok()) return status;
   if (task.out == nullptr) return absl::InvalidArgumentError("bias vector: out must not be null");
   return absl::OkStatus();
+}
+
+// Nanoseconds of one row.
+int64_t CostOf(const BiasPlan&, int64_t heads) { return 20 * heads; }
+int64_t CostOf(const BucketPlan&, int64_t heads) { return 10 + 4 * heads; }
+int64_t CostOf(const KerplePlan&, int64_t heads) { return 150 * heads; }
+int64_t CostOf(const SandwichPlan& plan, int64_t heads) {
+  return 120 * static_cast<int64_t>(plan.half_frequencies.size()) + 30 * heads;
 }
 
 }  // namespace
@@ -145,14 +276,21 @@ absl::Status CheckBiasVector(const BiasVectorTask& task, RowRange rows) {
 absl::Status RunBiasVector(const BiasVectorTask& task, RowRange rows, const CancelFlag* cancel) {
   if (absl::Status status = CheckBiasVector(task, rows); !status.ok()) return status;
   if (rows.begin >= rows.end || task.heads == 0) return absl::OkStatus();
-  const bool done =
-      VisitFloat(task.dtype, [&](auto tag) { return WriteRows<typename decltype(tag)::type>(task, rows, cancel); });
+  const bool done = std::visit(
+      [&](const auto* plan) {
+        return VisitFloat(task.dtype,
+                          [&](auto tag) { return WriteRows<typename decltype(tag)::type>(task, *plan, rows, cancel); });
+      },
+      task.plan);
   return done ? absl::OkStatus() : absl::CancelledError("bias vector: cancelled");
 }
 
 int64_t BiasVectorRowsPerSlice(const BiasVectorTask& task) {
-  constexpr int64_t kValuesPerSlice = 50000;
-  return std::max<int64_t>(1, kValuesPerSlice / std::max<int64_t>(1, task.heads));
+  constexpr int64_t kSliceNs = 1000000;
+  if (IsNull(task.plan)) return 1;
+  const int64_t heads = std::max<int64_t>(1, task.heads);
+  const int64_t cost = std::visit([&](const auto* plan) { return CostOf(*plan, heads); }, task.plan);
+  return std::max<int64_t>(1, kSliceNs / cost);
 }
 
 }  // namespace phasor

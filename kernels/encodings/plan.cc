@@ -21,6 +21,10 @@ enum class KeyKind : uint8_t {
   kDynamicPositionBias = 33,
   kForgettingBias = 34,
   kTupe = 35,
+  kBatchBias = 20,
+  kBuckets = 21,
+  kKerple = 22,
+  kSandwich = 23,
   kMixedAngles = 50,
 };
 
@@ -91,10 +95,12 @@ std::string KeyOf(const AnglePlan& plan) {
 }
 
 std::string KeyOf(const BiasPlan& plan) {
-  KeyWriter writer(KeyKind::kBias);
+  KeyWriter writer(plan.batch > 0 ? KeyKind::kBatchBias : KeyKind::kBias);
+  if (plan.batch > 0) writer.Word(static_cast<uint64_t>(plan.batch));
   writer.Word(static_cast<uint8_t>(plan.form));
-  writer.Word(static_cast<uint64_t>(plan.heads()));
+  writer.Word(static_cast<uint64_t>(plan.vectors()));
   for (const DoubleDouble& slope : plan.slopes) writer.Double(slope);
+  for (const DoubleDouble& slope : plan.future_slopes) writer.Double(slope);
   return std::move(writer).Take();
 }
 
@@ -203,7 +209,56 @@ std::string KeyOf(const TupePlan& plan) {
   return std::move(writer).Take();
 }
 
+std::string KeyOf(const BucketPlan& plan) {
+  KeyWriter writer(KeyKind::kBuckets);
+  writer.Word(static_cast<uint64_t>(plan.num_buckets));
+  writer.Word(static_cast<uint64_t>(plan.max_distance));
+  writer.Word(static_cast<uint8_t>(plan.bidirectional ? 1 : 0));
+  writer.Word(static_cast<uint64_t>(plan.num_heads));
+  writer.Double(plan.scale);
+  writer.Word(static_cast<uint8_t>(plan.table ? 1 : 0));
+  writer.Content(plan.table);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const KerplePlan& plan) {
+  KeyWriter writer(KeyKind::kKerple);
+  writer.Word(static_cast<uint8_t>(plan.power ? 1 : 0));
+  writer.Word(static_cast<uint64_t>(plan.heads()));
+  for (double r1 : plan.r1) writer.Double(r1);
+  for (double r2 : plan.r2) writer.Double(r2);
+  for (double p : plan.p) writer.Double(p);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const SandwichPlan& plan) {
+  KeyWriter writer(KeyKind::kSandwich);
+  writer.Word(static_cast<uint64_t>(plan.half_frequencies.size()));
+  for (const Turns& f : plan.half_frequencies) {
+    for (uint64_t limb : f.limb) writer.Word(limb);
+  }
+  writer.Word(static_cast<uint64_t>(plan.heads()));
+  for (const DoubleDouble& factor : plan.factors) writer.Double(factor);
+  return std::move(writer).Take();
+}
+
+struct ToDistancePlan {
+  std::optional<DistancePlan> operator()(const BiasPlan& plan) const { return &plan; }
+  std::optional<DistancePlan> operator()(const BucketPlan& plan) const {
+    if (!plan.table) return std::nullopt;
+    return &plan;
+  }
+  std::optional<DistancePlan> operator()(const KerplePlan& plan) const { return &plan; }
+  std::optional<DistancePlan> operator()(const SandwichPlan& plan) const { return &plan; }
+  template <typename Other>
+  std::optional<DistancePlan> operator()(const Other&) const {
+    return std::nullopt;
+  }
+};
+
 }  // namespace
+
+std::optional<DistancePlan> DistancePlanOf(const Plan& plan) { return std::visit(ToDistancePlan{}, plan); }
 
 std::string PlanKey(const Plan& plan) {
   return std::visit([](const auto& p) { return KeyOf(p); }, plan);

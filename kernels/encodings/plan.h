@@ -11,6 +11,7 @@
 
 #include "kernels/core/double_double.h"
 #include "kernels/encodings/plan_angle.h"
+#include "kernels/encodings/plan_bias.h"
 #include "kernels/encodings/plan_polar.h"
 #include "kernels/encodings/plan_tables.h"
 #include "kernels/encodings/plan_window.h"
@@ -18,16 +19,12 @@
 
 namespace phasor {
 
-// b[h, query, key] = RN(value_h(key − query)): one rounding of the exact product.
-struct BiasPlan {
-  AlibiForm form = AlibiForm::kCausal;
-  std::vector<DoubleDouble> slopes;  // per global head, good to 2^−100 (given ones are exact)
-
-  int64_t heads() const { return static_cast<int64_t>(slopes.size()); }
-};
-
 using Plan = std::variant<AnglePlan, BiasPlan, MixedAnglePlan, GatherPlan, FourierPlan, GridPlan, WindowBiasPlan,
-                          ContinuousWindowBiasPlan, FirePlan, DynamicPositionBiasPlan, ForgettingBiasPlan, TupePlan>;
+                          ContinuousWindowBiasPlan, FirePlan, DynamicPositionBiasPlan, ForgettingBiasPlan, TupePlan,
+                          BucketPlan, KerplePlan, SandwichPlan>;
+
+// The plan as one of values by distance; nothing where it is none, or has no values (indices only).
+std::optional<DistancePlan> DistancePlanOf(const Plan& plan);
 
 // The canonical bytes of everything in a plan that decides output bits, and nothing else: equal plans and only they have
 // equal keys. Used whole as a cache key and as the input of fingerprints; stable across processes of one numerics version.

@@ -32,6 +32,9 @@ constexpr const Scheme* kSchemes[] = {
     &kDynamicPositionBias,
     &kForgettingBias,
     &kTupe,
+    &kT5Bucket,
+    &kKerple,
+    &kSandwich,
 };
 
 struct ScheduleToScheme {
@@ -66,6 +69,9 @@ struct SpecToScheme {
   const Scheme& operator()(const DynamicPositionBiasSpec&) const { return kDynamicPositionBias; }
   const Scheme& operator()(const ForgettingBiasSpec&) const { return kForgettingBias; }
   const Scheme& operator()(const TupeSpec&) const { return kTupe; }
+  const Scheme& operator()(const T5BucketSpec&) const { return kT5Bucket; }
+  const Scheme& operator()(const KerpleSpec&) const { return kKerple; }
+  const Scheme& operator()(const SandwichSpec&) const { return kSandwich; }
 };
 
 }  // namespace

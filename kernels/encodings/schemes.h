@@ -33,6 +33,9 @@ extern const Scheme kFire;
 extern const Scheme kDynamicPositionBias;
 extern const Scheme kForgettingBias;
 extern const Scheme kTupe;
+extern const Scheme kT5Bucket;
+extern const Scheme kKerple;
+extern const Scheme kSandwich;
 
 }  // namespace phasor
 

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/core/dtype.h"
+#include "kernels/encodings/spec_bias.h"
 #include "kernels/encodings/spec_polar.h"
 #include "kernels/encodings/spec_rope.h"
 #include "kernels/encodings/spec_tables.h"
@@ -44,6 +46,7 @@ struct SinusoidalSpec {
 enum class AlibiForm : uint8_t {
   kCausal = 1,     // b = slope·(key − query), signed: keys after the query must be masked by the caller
   kSymmetric = 2,  // b = −slope·|key − query|
+  kTwoSided = 3,   // causal up to the query, −slope·future_factor·(key − query) beyond it
 };
 
 // Attention with linear biases (arXiv 2108.12409).
@@ -52,14 +55,20 @@ struct AlibiSpec {
   // Slopes for p = 2^floor(log2 num_heads): first p heads 2^(−max_bias·(h+1)/p), the rest 2^(−max_bias·(2k+1)/(2p)).
   // Default 8.
   std::optional<double> max_bias;
-  std::optional<AlibiForm> form;  // default kCausal
-  std::vector<double> slopes;     // replaces the rule: num_heads finite values, taken as the doubles they are
+  std::optional<AlibiForm> form;             // default kCausal
+  std::vector<double> slopes;                // replaces the rule: num_heads finite values, taken as the doubles they are
+  std::optional<int64_t> biased_heads = {};  // only so many heads are biased, by the rule for that number; default num_heads
+  std::optional<double> scale = {};          // 2^-64 … 2^64: factor on the bias; default 1
+  std::optional<DType> slope_dtype = {};     // f32, f16 or bf16: slopes are rounded to it first; default not rounded
+  std::optional<double> future_factor = {};  // 2^-64 … 2^64, two-sided form: for keys after the query; default 1
+  std::vector<double> batch_slopes = {};     // in place of slopes: num_heads for each batch row
   friend bool operator==(const AlibiSpec&, const AlibiSpec&) = default;
 };
 
-using EncodingSpec = std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec, TimestepSpec, GaussianFourierSpec,
-                                  LearnedSpec, GridSinusoidalSpec, WindowBiasSpec, ContinuousWindowBiasSpec, FireSpec,
-                                  DynamicPositionBiasSpec, ForgettingBiasSpec, TupeSpec>;
+using EncodingSpec =
+    std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec, TimestepSpec, GaussianFourierSpec, LearnedSpec,
+                 GridSinusoidalSpec, WindowBiasSpec, ContinuousWindowBiasSpec, FireSpec, DynamicPositionBiasSpec,
+                 ForgettingBiasSpec, TupeSpec, T5BucketSpec, KerpleSpec, SandwichSpec>;
 
 }  // namespace phasor
 

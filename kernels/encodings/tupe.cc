@@ -80,7 +80,9 @@ void SetRelative(const TupeSpec& s, TupePlan& plan) {
   plan.num_buckets = *s.num_buckets;
   plan.max_distance = *s.max_distance;
   plan.reach = std::min(plan.max_distance, std::max(plan.query_positions(), plan.key_positions()));
-  const std::vector<int32_t> buckets = T5Buckets(plan.reach, plan.num_buckets, plan.max_distance, true);
+  const DistanceBuckets rule(plan.num_buckets, plan.max_distance, true);
+  std::vector<int64_t> buckets;
+  for (int64_t distance = -plan.reach; distance <= plan.reach; ++distance) buckets.push_back(rule.at(distance));
   const size_t heads = static_cast<size_t>(plan.heads());
   plan.relative.resize(heads * buckets.size());
   for (size_t h = 0; h < heads; ++h) {

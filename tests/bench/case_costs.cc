@@ -56,16 +56,16 @@ Filling FillingOf(const Plan& plan, DType dtype, std::byte* out) {
     filling.task = task;
     return filling;
   }
-  const auto* vector = std::get_if<BiasPlan>(&plan);
-  if (vector == nullptr) return filling;
-  const BiasPlan& bias = *vector;
-  filling.rows = std::max<int64_t>(1, kBytes / (bias.heads() * SizeOf(dtype)));
-  filling.bytes = filling.rows * bias.heads() * SizeOf(dtype);
+  const std::optional<DistancePlan> bias = DistancePlanOf(plan);
+  if (!bias) return filling;
+  const int64_t heads = VectorsOf(*bias);
+  filling.rows = std::max<int64_t>(1, kBytes / (heads * SizeOf(dtype)));
+  filling.bytes = filling.rows * heads * SizeOf(dtype);
   BiasVectorTask task;
-  task.plan = &bias;
+  task.plan = *bias;
   task.dtype = dtype;
   task.first_distance = -filling.rows / 2;
-  task.heads = bias.heads();
+  task.heads = heads;
   task.out = out;
   task.head_stride = filling.rows;
   filling.task = task;

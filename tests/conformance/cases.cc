@@ -157,6 +157,71 @@ void AppendRope(std::vector<Case>& cases) {
   AppendGivenRope(cases);
 }
 
+// A table of ordinary numbers, some of them with all their bits.
+WeightRef Table(int64_t rows, int64_t columns) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    values.push_back(i % 7 == 3 ? 0 : (i % 2 == 0 ? 1 : -1) * std::sqrt(0.37 * static_cast<double>(i)) / 3);
+  }
+  return MakeWeight({rows, columns}, values);
+}
+
+T5BucketSpec T5(int64_t num_buckets, int64_t max_distance, bool bidirectional, int64_t heads, double scale = 1) {
+  T5BucketSpec t5;
+  t5.num_buckets = num_buckets;
+  t5.max_distance = max_distance;
+  t5.bidirectional = bidirectional;
+  t5.scale = scale;
+  t5.table = Table(num_buckets, heads);
+  return t5;
+}
+
+KerpleSpec Kerple(KerpleForm form, std::vector<double> r1, std::vector<double> r2, std::vector<double> p = {}) {
+  KerpleSpec kerple;
+  kerple.form = form;
+  kerple.r1 = std::move(r1);
+  kerple.r2 = std::move(r2);
+  kerple.p = std::move(p);
+  return kerple;
+}
+
+SandwichSpec Sandwich(int64_t heads, int64_t dim, double base) {
+  SandwichSpec sandwich;
+  sandwich.num_heads = heads;
+  sandwich.dim = dim;
+  sandwich.base = base;
+  return sandwich;
+}
+
+void AppendDistanceBiases(std::vector<Case>& cases) {
+  AlibiSpec falcon = Alibi(71, 8, AlibiForm::kCausal);
+  falcon.slope_dtype = DType::kBF16;
+  falcon.scale = 0.125;
+  cases.push_back({"alibi/falcon-7b-scaled", falcon, {}});
+  AlibiSpec two_sided = Alibi(12, 8, AlibiForm::kTwoSided);
+  two_sided.future_factor = 0.3;
+  two_sided.biased_heads = 7;
+  cases.push_back({"alibi/two-sided-partial-heads", two_sided, {}});
+  AlibiSpec batch = Alibi(2, 8, AlibiForm::kSymmetric);
+  batch.max_bias.reset();
+  batch.batch_slopes = {0.5, 0.25, 0.1, 0.7, 1e-3, 0};
+  cases.push_back({"alibi/slopes-per-batch-row", batch, {}});
+
+  cases.push_back({"t5_bucket/t5-small-encoder", T5(32, 128, true, 8), {}});
+  cases.push_back({"t5_bucket/t5-small-decoder", T5(32, 128, false, 8), {}});
+  cases.push_back({"t5_bucket/x-transformers-scale", T5(32, 128, false, 6, 8), {}});
+  cases.push_back({"t5_bucket/smallest", T5(2, 2, false, 1, 0.1), {}});
+  cases.push_back({"t5_bucket/far", T5(300, 2147483647, true, 3, -1.5), {}});
+
+  cases.push_back({"kerple/log", Kerple(KerpleForm::kLog, {0.5, 1.25, 1e-3, 7e18}, {1, 0.01, 1e-40, 1e15}), {}});
+  cases.push_back({"kerple/power", Kerple(KerpleForm::kPower, {0.5, 1, 1, 2.5, 0.1}, {0.5, 1, 2, 1.37, 1e-30}), {}});
+  cases.push_back({"kerple/nemo", Kerple(KerpleForm::kNemo, {}, {1, 0.3, 2, 1e-5}, {1, 0.5, 2, 1.9}), {}});
+
+  cases.push_back({"sandwich/narrow", Sandwich(12, 8, 10000), {}});
+  cases.push_back({"sandwich/slow", Sandwich(3, 2, 1e25), {}});
+  cases.push_back({"sandwich/fast", Sandwich(1, 4, 1e-3), {}});
+}
+
 void AppendOthers(std::vector<Case>& cases) {
   const auto kInterleaved = SinusoidalLayout::kInterleaved;
   const auto kConcatenated = SinusoidalLayout::kConcatenated;
@@ -178,6 +243,7 @@ void AppendOthers(std::vector<Case>& cases) {
   cases.push_back({"alibi/symmetric-12", Alibi(12, 8, AlibiForm::kSymmetric), {}});
   cases.push_back({"alibi/one-head-max-bias-16", Alibi(1, 16, AlibiForm::kCausal), {}});
   cases.push_back({"alibi/given-slopes", AlibiWithSlopes({0.25, -0.1, 0, 1e-30, 12345.678}), {}});
+  AppendDistanceBiases(cases);
 }
 
 }  // namespace

@@ -94,44 +94,59 @@ TEST(TaskConformanceTest, Rotation) {
   }
 }
 
-void CompareBias(const Variant& candidate, const Case& c, const BiasPlan& plan, DType dtype, int64_t first_distance,
-                 int64_t distances) {
-  const int64_t size = SizeOf(dtype);
-  const int64_t first_head = plan.heads() / 3;
-  const int64_t heads = std::min<int64_t>(plan.heads() - first_head, 9);
-  const int64_t stride = distances + 2;
+// Distances [first, first + count) of some heads, or `distances` in any order.
+struct BiasVector {
+  DType dtype;
+  int64_t first = 0;
+  std::vector<int64_t> distances = {};
+};
+
+void CompareBias(const std::vector<Variant>& variants, const Case& c, const DistancePlan& plan, const BiasVector& vector) {
+  const int64_t size = SizeOf(vector.dtype), count = vector.distances.empty() ? 60 : vector.distances.size();
+  const int64_t first_head = VectorsOf(plan) / 3;
+  const int64_t heads = std::min<int64_t>(VectorsOf(plan) - first_head, 5);
+  const int64_t stride = count + 2;
   const auto run = [&](const Backend& backend) {
     Buffer out(heads * stride * size);
-    const BiasVectorTask task{.plan = &plan,
-                              .dtype = dtype,
-                              .first_distance = first_distance,
+    const BiasVectorTask task{.plan = plan,
+                              .dtype = vector.dtype,
+                              .first_distance = vector.first,
                               .first_head = first_head,
                               .heads = heads,
                               .out = out.data(),
-                              .head_stride = stride};
+                              .head_stride = stride,
+                              .distances = vector.distances};
     EXPECT_TRUE(backend.Run(task, {0, 3}, nullptr).ok());
-    EXPECT_TRUE(backend.Run(task, {3, distances}, nullptr).ok());
+    EXPECT_TRUE(backend.Run(task, {3, count}, nullptr).ok());
     EXPECT_TRUE(out.GuardIntact());
     return out;
   };
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  EXPECT_EQ(run(candidate.Select()).FirstDifference(run(**reference), 0, heads * stride, size), -1)
-      << candidate.name << " " << c.name << " " << Name(dtype) << " from " << first_distance;
+  const Buffer want = run(**reference);
+  for (const Variant& variant : variants) {
+    EXPECT_EQ(run(variant.Select()).FirstDifference(want, 0, heads * stride, size), -1)
+        << variant.name << " " << c.name << " " << Name(vector.dtype) << " from " << vector.first;
+  }
 }
 
 TEST(TaskConformanceTest, BiasVectors) {
   const int64_t last = (int64_t{1} << 32) - 1;
-  for (const Variant& variant : VariantsUnderTest()) {
-    for (const Case& c : ConformanceCases()) {
-      const Plan resolved = PlanOf(c, Precision::kExact);
-      const BiasPlan* plan = std::get_if<BiasPlan>(&resolved);
-      if (plan == nullptr) continue;
-      for (DType dtype : kFloatTypes) {
-        for (int64_t first : {int64_t{-70}, int64_t{-131101}, int64_t{65500}, -last, last - 99}) {
-          CompareBias(variant, c, *plan, dtype, first, 100);
-        }
+  std::mt19937_64 random(24);
+  const std::vector<Variant> variants = VariantsUnderTest();
+  for (const Case& c : ConformanceCases()) {
+    const Plan resolved = PlanOf(c, Precision::kExact);
+    const std::optional<DistancePlan> plan = DistancePlanOf(resolved);
+    if (!plan) continue;
+    for (DType dtype : kFloatTypes) {
+      for (int64_t first : {int64_t{-30}, int64_t{-131101}, int64_t{65500}, -last, last - 59}) {
+        CompareBias(variants, c, *plan, {dtype, first});
       }
+      BiasVector scattered{dtype};
+      for (int i = 0; i < 20; ++i) {
+        scattered.distances.push_back(static_cast<int64_t>(random() >> 32) * (i % 2 == 0 ? 1 : -1) >> (random() % 32));
+      }
+      CompareBias(variants, c, *plan, scattered);
     }
   }
 }

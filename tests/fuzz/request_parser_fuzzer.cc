@@ -10,6 +10,7 @@
 
 #include "google/protobuf/stubs/logging.h"
 
+#include "server/bias_parser.h"
 #include "server/grpc_status.h"
 #include "server/request_parser.h"
 #include "tests/proto/codec_check.h"
@@ -63,8 +64,9 @@ void CheckItem(const PrecomputeItem& item) {
   Require(item.payload_bytes >= 0 && item.payload_bytes <= kLimits.max_item_bytes, "bytes of an item");
   if (const auto* table = std::get_if<TableRequest>(&item.window)) return CheckPositions(table->positions);
   const auto& bias = std::get<BiasRequest>(item.window);
-  const auto& alibi = std::get<AlibiSpec>(item.source.spec.spec);
-  Require(bias.first_head >= 0 && bias.heads >= 1 && bias.first_head + bias.heads <= alibi.num_heads, "heads");
+  const auto num_heads = DistanceHeadsOf(item.source.spec.spec);
+  Require(num_heads.has_value(), "a bias of a scheme with values by distance");
+  Require(bias.first_head >= 0 && bias.heads >= 1 && bias.first_head + bias.heads <= *num_heads, "heads");
   Require(bias.queries >= 1 && bias.keys >= 1, "extents");
 }
 

@@ -119,7 +119,7 @@ class FakeBackend final : public Backend {
   absl::Status RunBias(const BiasVectorTask& task, RowRange rows) const {
     state_->bias_rows.fetch_add(rows.end - rows.begin);
     for (int64_t head = 0; head < task.heads; ++head) {
-      const double slope = task.plan->slopes[static_cast<size_t>(task.first_head + head)].hi;
+      const double slope = std::get<const BiasPlan*>(task.plan)->slopes[static_cast<size_t>(task.first_head + head)].hi;
       for (int64_t row = rows.begin; row < rows.end; ++row) {
         Store(task.out, head * task.head_stride + row, task.dtype,
               Value(std::bit_cast<uint64_t>(slope), task.first_distance + row, head + task.first_head));

@@ -143,7 +143,7 @@ TEST(BiasVectorErrorsTest, RefusesAndCancels) {
     change(task);
     return absl::IsInvalidArgument(RunBiasVector(task, {0, 4}, nullptr));
   };
-  EXPECT_TRUE(refused([](BiasVectorTask& t) { t.plan = nullptr; }));
+  EXPECT_TRUE(refused([](BiasVectorTask& t) { t.plan = static_cast<const BiasPlan*>(nullptr); }));
   EXPECT_TRUE(refused([](BiasVectorTask& t) { t.out = nullptr; }));
   EXPECT_TRUE(refused([](BiasVectorTask& t) { t.first_head = 1; }));
   EXPECT_TRUE(refused([](BiasVectorTask& t) { t.dtype = DType::kBool; }));

@@ -213,7 +213,7 @@ std::vector<BadSpec> BadSpecs() {
   };
   alibi([](AlibiSpec& s) { s.max_bias = -1; }, "alibi.max_bias", "-1");
   alibi([](AlibiSpec& s) { s.max_bias = kNan; }, "alibi.max_bias", "nan");
-  alibi([](AlibiSpec& s) { s.form = static_cast<AlibiForm>(3); }, "alibi.form", "3");
+  alibi([](AlibiSpec& s) { s.form = static_cast<AlibiForm>(4); }, "alibi.form", "4");
   alibi([](AlibiSpec& s) { s.slopes = {1, 2, 3}; }, "alibi.slopes", "3 entries");
   alibi([](AlibiSpec& s) { s.slopes = {1, kNan}; }, "alibi.slopes[1]", "nan");
   alibi([](AlibiSpec& s) { s.slopes = {1e30, 1}; }, "alibi.slopes[0]", "1e+30");

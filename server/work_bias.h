@@ -1,0 +1,85 @@
+// Biases that are laid out from values by distance: any positions, masks, batches.
+#ifndef PHASOR_SERVER_WORK_BIAS_H_
+#define PHASOR_SERVER_WORK_BIAS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/bias_parser.h"
+#include "server/work.h"
+
+namespace phasor::server {
+
+// Everything about a bias window but where its values come from.
+struct BiasLayout {
+  BiasRequest request;
+  DType dtype = DType::kF32;
+  int64_t batch = 0;             // extent of the answer's batch axis; 0: none
+  int64_t value_batch = 0;       // batch rows that have values of their own (then = batch); 0: one set for all
+  PositionRows query_positions;  // none: bias_offset + q
+  PositionRows key_positions;    // none: k
+  int64_t bias_offset = 0;
+  bool masked = false;
+  Masking masking;
+
+  // Distances that occur, or those of the vector or row form.
+  int64_t first_distance = 0;
+  int64_t distances = 0;
+
+  int64_t batch_rows() const { return batch > 0 ? batch : 1; }
+  int64_t value_rows() const { return value_batch > 0 ? value_batch : 1; }
+};
+
+// Subclasses say how values are made. Index maps are biases of one head without a head axis.
+class BiasMatrixWork : public Work {
+ public:
+  // Reads all of the window but its dtype: heads of `num_heads`, the rest of the layout, masks as inputs, outputs, scratch
+  // and key. `indices`: no head axis, no masks. `fallback`: the form where none is asked for. `value_batch`: as in the
+  // layout.
+  absl::Status Parse(const v1::BiasWindow& window, int64_t num_heads, DType dtype, bool indices, BiasForm fallback,
+                     int64_t value_batch, ParseContext& context);
+
+  absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
+                                                 const WorkMemory& memory) const final;
+
+ protected:
+  // Where values go: out[h·head_stride + i] for heads [0, request.heads) of batch row `row` at distance first + i, or
+  // distances[i] where those are given.
+  struct Values {
+    int64_t row = 0;
+    int64_t first = 0;
+    int64_t count = 0;
+    std::span<const int64_t> distances;
+    std::byte* out = nullptr;
+    int64_t head_stride = 0;
+  };
+  // The step that makes them. What it points at must live as long as plans and this object.
+  virtual absl::StatusOr<ProgramStep> ValueStep(std::span<const Resolved* const> plans, const Values& values) const = 0;
+
+  const BiasLayout& layout() const { return layout_; }
+
+ private:
+  absl::Status ParsePositions(const v1::BiasWindow& window, BatchAxis& batch, ParseContext& context);
+  absl::Status ParseMasks(const v1::BiasWindow& window, const BatchAxis& batch, ParseContext& context);
+  void SetPackedPositions();
+  void SetDistances();
+  absl::Status SetOutputs(bool indices, const Limits& limits);
+  void SetKey(bool indices, const std::string& masking_key);
+  bool scattered() const { return scattered_; }
+  ProgramStep DistancesStep(int64_t* distances) const;
+
+  BiasLayout layout_;
+  int additive_ = -1;         // input of the additive mask
+  bool scattered_ = false;    // too many distances for a vector: values are made entry by entry
+  int64_t vector_bytes_ = 0;  // in scratch, behind the rule
+};
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_SERVER_WORK_BIAS_H_
