@@ -60,17 +60,28 @@ void NotePairing(GgufDraft& draft) {
   }
 }
 
+// Time, height, width and one more; ggml's files have four entries, and 0 for an axis that turns nothing.
 void ReadAxes(GgufDraft& draft) {
   constexpr std::string_view kKey = "rope.dimension_sections";
   const GgufAxes axes = draft.model.architecture.axes;
   if (axes == GgufAxes::kOne) return;
-  const auto sections = draft.keys().Integers(kKey, 4, 0, kMaxHeadDim);
-  const auto used = sections ? std::count_if(sections->begin(), sections->end(), [](int64_t s) { return s > 0; }) : 0;
+  auto sections = draft.keys().Integers(kKey, kMaxAxes, 0, kMaxHeadDim);
   if (!sections && axes != GgufAxes::kBySections && axes != GgufAxes::kXd) {
     draft.keys().problems().Fail(draft.keys().PathOf(kKey), "nothing", "pairs per axis: time, height, width, extra");
   }
-  if (used < 2) return;
-  draft.Unserved(axes == GgufAxes::kXd ? "xdrope" : "mrope");
+  if (!sections) return;
+  while (!sections->empty() && sections->back() == 0) sections->pop_back();
+  if (sections->size() < 2) return;  // one axis turns all
+  const bool interleaved = axes == GgufAxes::kInterleaved;
+  if (interleaved) {
+    draft.Warn(kKey,
+               "pairs beyond the sections of height and width take time, as published; llama.cpp turns them by the "
+               "fourth coordinate");
+  }
+  draft.spec.axes = RopeAxes{*std::move(sections), interleaved ? AxisLayout::kInterleaved : AxisLayout::kChunked};
+  draft.key_of["sections"] = draft.keys().PathOf(kKey);
+  // Programs that read these files have one pairing for several axes, and writing them turns the rows to it.
+  draft.spec.pairing = Pairing::kHalfSplit;
 }
 
 // "rope.yarn.factor" → the key that it came from.
@@ -124,8 +135,8 @@ void ReadGgufRope(const GgufContext& model, const GgufGroup& group, LayerEncodin
   draft.spec.head_dim = GgufHeadDim(model, group, layer.defaults);
   draft.key_of["head_dim"] = keys.PathOf("attention.key_length");
   if (!keys.problems().ok()) return;
-  ReadAxes(draft);
   NotePairing(draft);
+  ReadAxes(draft);
   ReadBase(draft);
   ReadWidth(draft);
   if (keys.problems().ok()) ReadGgufSchedule(draft);

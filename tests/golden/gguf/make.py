@@ -96,6 +96,7 @@ class File:
             self.expect(relative=ONE_ROUNDING)
         if "mrope_section" in rope:
             self.writer.add_rope_dimension_sections((rope["mrope_section"] + [0, 0, 0, 0])[:4])
+            self.expect(sections=rope["mrope_section"], interleaved=rope.get("mrope_interleaved", False))
         return self
 
     def llama3_factors(self, rope):
@@ -232,8 +233,8 @@ def files():
                                ("qwen3-4b", "qwen3")):
         yield File(name, architecture).base().scaling()
     for name, architecture in (("qwen2-vl-2b-instruct", "qwen2vl"), ("qwen3-vl-4b-instruct", "qwen3vl")):
-        yield File(name, architecture).base().scaling().expect(unserved="mrope")
-    yield File("qwen3-5-0-8b", "qwen35").base().scaling().rotary(64).add("add_full_attention_interval", 4).expect(unserved="mrope")
+        yield File(name, architecture).base().scaling()
+    yield File("qwen3-5-0-8b", "qwen35").base().scaling().rotary(64).add("add_full_attention_interval", 4)
     yield File("gpt-oss-20b", "gpt-oss").base().scaling().window()
     yield File("exaone-4-0-1-2b", "exaone4").base().scaling().window()
     modern = File("modernbert-base", "modern-bert")

@@ -174,6 +174,22 @@ TEST(GgufModelTest, HeadsThatDifferAreNotOneNumber) {
   EXPECT_TRUE(HasNote(layer.warnings, "openelm.attention.head_count", "differs"));
 }
 
+TEST(GgufModelTest, SectionsAreAxes) {
+  GgufMaker maker = SmallGguf("glm4");
+  maker.List<int32_t>("glm4.rope.dimension_sections", GgufType::kInt32, {16, 24, 24, 0});
+  const RopeSpec rope = RopeOf(Only(maker));
+  EXPECT_EQ(rope.axes, (RopeAxes{{16, 24, 24}, AxisLayout::kChunked}));
+  EXPECT_EQ(rope.pairing, Pairing::kHalfSplit);
+  EXPECT_EQ(RopeOf(Only(SmallGguf("glm4"))).pairing, Pairing::kInterleaved);
+  GgufMaker one = SmallGguf("hunyuan_vl").Float("hunyuan_vl.rope.scaling.alpha", 1000);
+  one.List<int32_t>("hunyuan_vl.rope.dimension_sections", GgufType::kInt32, {64, 0, 0, 0});
+  EXPECT_EQ(RopeOf(Only(one)).axes, std::nullopt);
+  EXPECT_EQ(ScheduleOf<NtkAwareSchedule>(RopeOf(Only(one))).factor, 1000);
+  GgufMaker wrong = SmallGguf("qwen2vl");
+  wrong.List<int32_t>("qwen2vl.rope.dimension_sections", GgufType::kInt32, {16, 24, 25, 0});
+  EXPECT_THAT(Refusal(wrong), HasSubstr("qwen2vl.rope.dimension_sections"));
+}
+
 TEST(GgufModelTest, Alibi) {
   const LayerEncoding bloom = Only(SmallGguf("bloom"));
   ASSERT_EQ(bloom.kind, PositionKind::kAlibi);
