@@ -198,7 +198,7 @@ int RunTool(int argc, const char* const* argv) {
       "Exit code: 0; 2 for wrong usage; 1 for a refused or failed call.");
   std::vector<Command> commands;
   for (const auto add :
-       {AddSchemes, AddCard, AddResolve, AddTable, AddBias, AddApply, AddUpload, AddTables, AddInfo, AddHealth}) {
+       {AddSchemes, AddCard, AddResolve, AddTable, AddBias, AddApply, AddResize, AddUpload, AddTables, AddInfo, AddHealth}) {
     commands.push_back(add(app, tool));
   }
   try {
