@@ -230,7 +230,11 @@ TEST(Warnings, BeyondTheModelsMaximum) {
                                .beta_slow = {},
                                .truncate = {},
                                .mscale = {},
-                               .mscale_all_dim = {}};
+                               .mscale_all_dim = {},
+                               .attention_coefficient = {},
+                               .log_blend = {},
+                               .attention_factor_multiplier = {},
+                               .extrapolation_factor = {}};
   const TableSource yarn = Source(spec);
   const size_t own = yarn.spec.warnings.size();
   EXPECT_EQ(WarningsFor(yarn, 3999, "table.positions").size(), own);

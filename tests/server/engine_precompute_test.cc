@@ -111,7 +111,11 @@ TEST(Precompute, InvFreqAndWhatThePlanSays) {
                                .beta_slow = {},
                                .truncate = {},
                                .mscale = {},
-                               .mscale_all_dim = {}};
+                               .mscale_all_dim = {},
+                               .attention_coefficient = {},
+                               .log_blend = {},
+                               .attention_factor_multiplier = {},
+                               .extrapolation_factor = {}};
   PrecomputeItem item = TableItem(Source(spec), Range(0, 2));
   std::get<TableRequest>(item.window).include_inv_freq = true;
   const PrecomputeResult result = engine.One(item);

@@ -66,7 +66,7 @@ TEST_P(RotateGoldenTest, AgreesWithinItsPrecision) {
 INSTANTIATE_TEST_SUITE_P(Libraries, RotateGoldenTest,
                          ::testing::Values("onnx", "onnxruntime", "transformers", "x_transformers",
                                            "rotary_embedding_torch"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& library) { return std::string(library.param); });
 
 }  // namespace
 }  // namespace phasor::server

@@ -69,7 +69,11 @@ RopeSchedule ScheduleOf(const std::string& name, const Scaling& s) {
                         .beta_slow = s.MaybeNumber("beta_slow"),
                         .truncate = truncate == nullptr ? std::nullopt : std::optional<bool>(truncate->GetBool()),
                         .mscale = s.MaybeNumber("mscale"),
-                        .mscale_all_dim = s.MaybeNumber("mscale_all_dim")};
+                        .mscale_all_dim = s.MaybeNumber("mscale_all_dim"),
+                        .attention_coefficient = {},
+                        .log_blend = {},
+                        .attention_factor_multiplier = {},
+                        .extrapolation_factor = {}};
   }
   if (name == "llama3") {
     return Llama3Schedule{s.Number("factor"), s.Number("low_freq_factor"), s.Number("high_freq_factor"),
@@ -113,7 +117,8 @@ EncodingSpec SpecOf(const Value& config, const Value& expect) {
                   .base = expect["base"].GetDouble(),
                   .pairing = interleaved ? Pairing::kInterleaved : Pairing::kHalfSplit,
                   .attention_factor = {},
-                  .schedule = ScheduleOf(expect["schedule"].GetString(), ScalingOf(config, expect))};
+                  .schedule = ScheduleOf(expect["schedule"].GetString(), ScalingOf(config, expect)),
+                  .xpos = {}};
 }
 
 }  // namespace

@@ -43,8 +43,17 @@ RopeSchedule HostileSchedule(std::mt19937_64& random, int64_t pairs) {
     case 3:
       return DynamicNtkSchedule{number(), integer()};
     case 4:
-      return YarnSchedule{number(), integer(), maybe(), maybe(), Maybe<bool>(random, [](auto& r) { return r() % 2 == 0; }),
-                          maybe(),  maybe()};
+      return YarnSchedule{number(),
+                          integer(),
+                          maybe(),
+                          maybe(),
+                          Maybe<bool>(random, [](auto& r) { return r() % 2 == 0; }),
+                          maybe(),
+                          maybe(),
+                          maybe(),
+                          Maybe<bool>(random, [](auto& r) { return r() % 2 == 0; }),
+                          maybe(),
+                          maybe()};
     case 5:
       return Llama3Schedule{number(), number(), number(), integer()};
     case 6: {

@@ -280,7 +280,7 @@ TEST(SchemesTest, CatalogueIsCompleteAndConsistent) {
     ASSERT_NE(scheme, nullptr);
     EXPECT_TRUE(names.insert(scheme->name).second) << scheme->name;
     EXPECT_EQ(FindScheme(scheme->name), scheme);
-    EXPECT_TRUE(scheme->family == "angle" || scheme->family == "bias");
+    EXPECT_TRUE(std::set<std::string_view>({"angle", "table", "bias", "term"}).contains(scheme->family)) << scheme->family;
     const Card& card = *scheme->card;
     for (std::string_view text : {card.title, card.summary, card.formula, card.used_by, card.pitfalls, card.source}) {
       EXPECT_FALSE(text.empty()) << scheme->name;
@@ -292,7 +292,8 @@ TEST(SchemesTest, CatalogueIsCompleteAndConsistent) {
       EXPECT_FALSE(p.meaning.empty() || p.default_value.empty() || p.range.empty()) << scheme->name << " " << p.name;
     }
   }
-  EXPECT_EQ(names.size(), std::variant_size_v<RopeSchedule> + 2);
+  // One for each member of the spec's variant, and of RoPE's schedules.
+  EXPECT_EQ(names.size(), std::variant_size_v<RopeSchedule> + std::variant_size_v<EncodingSpec> - 1);
   EXPECT_EQ(FindScheme("rope_none"), nullptr);
 }
 
