@@ -205,8 +205,6 @@ TEST(ParsePrecomputeTest, ItemErrors) {
             {kBad, "items[0].table.positions.sequence_offsets", "2 entries", "1, one per batch row"}},
            {positions("packed { cu_seqlens: [0, 1, 2] } sequence_offsets: 1"),
             {kBad, "items[0].table.positions.sequence_offsets", "1 entries", "2, one per sequence"}},
-           {positions("ids { dtype: DTYPE_F32 shape: 1 data: \"1234\" }"),
-            {kBad, "items[0].table.positions", "fractional", "one axis"}},
            {positions("ids { shape: 1 data: \"1234\" }"),
             {kBad, "items[0].table.positions.ids.dtype", "DTYPE_UNSPECIFIED", "DTYPE_I32, DTYPE_I64"}},
            {positions("multi_axis { axes { } }"), {kBad, "items[0].table.positions.multi_axis.axes", "1 axes", "2 … 4"}},
