@@ -101,6 +101,11 @@ struct PlanBytes {
   size_t operator()(const SandwichPlan& plan) const {
     return plan.half_frequencies.size() * sizeof(Turns) + plan.factors.size() * sizeof(DoubleDouble);
   }
+  size_t operator()(const GatherPlan& plan) const { return plan.table ? static_cast<size_t>(plan.table->bytes()) : 0; }
+  size_t operator()(const FourierPlan& plan) const { return 2 * plan.weights.size() * sizeof(double); }
+  size_t operator()(const GridPlan& plan) const {
+    return static_cast<size_t>(plan.columns / 2) * (sizeof(Turns) + sizeof(double) + sizeof(float));
+  }
   template <typename Other>
   size_t operator()(const Other&) const {
     return 0;

@@ -31,6 +31,7 @@ struct TableArgs {
   v1::Precision precision = v1::PRECISION_EXACT;
   bool inv_freq = false;
   bool inverse = false;
+  bool indices = false;
 };
 
 using Answer = client::Reply<v1::PrecomputeResponse>;
@@ -45,11 +46,12 @@ absl::StatusOr<Answer> Ask(client::Client& client, const TableArgs& args, const 
   if (loaded.sequence_length) item->set_sequence_length(*loaded.sequence_length);
   if (loaded.max_position) item->set_max_position(*loaded.max_position);
   item->set_precision(args.precision);
-  item->set_dtype(args.dtype);
+  if (!args.indices) item->set_dtype(args.dtype);
   v1::TableWindow* table = item->mutable_table();
   *table->mutable_positions() = positions.Window(begin, end);
   table->set_form(args.form);
   table->set_inverse(args.inverse);
+  table->set_indices(args.indices);
   table->set_include_inv_freq(args.inv_freq && begin == 0);
   absl::StatusOr<Answer> answer = client.Precompute(request);
   if (!answer.ok()) return answer;
@@ -67,12 +69,24 @@ std::vector<std::pair<std::string, const v1::Tensor*>> TensorsOf(const v1::Preco
   return tensors;
 }
 
+// Columns of a table; row numbers have no such axis.
+int64_t ColumnsOf(const v1::Tensor& tensor) { return tensor.shape_size() > 1 ? tensor.shape(1) : 1; }
+
 // The elements of a tensor as doubles, row by row.
 absl::StatusOr<std::vector<double>> ValuesOf(const v1::Tensor& tensor, const raw::Payloads& payloads) {
   const auto pieces = payloads.Find(tensor.data());
   if (!pieces) return absl::InternalError("the answer lacks its data");
   std::string bytes;
   for (const raw::Piece& piece : *pieces) bytes.append(reinterpret_cast<const char*>(piece.data), piece.size);
+  if (tensor.dtype() == v1::DTYPE_I64) {  // row numbers
+    std::vector<double> numbers(bytes.size() / sizeof(int64_t));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      int64_t number;
+      std::memcpy(&number, bytes.data() + i * sizeof number, sizeof number);
+      numbers[i] = static_cast<double>(number);
+    }
+    return numbers;
+  }
   return VisitFloat(FromWire(tensor.dtype()), [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::vector<double> values(bytes.size() / sizeof(T));
@@ -88,10 +102,10 @@ absl::StatusOr<std::vector<double>> ValuesOf(const v1::Tensor& tensor, const raw
 std::string PreviewText(const std::string& name, const v1::Tensor& tensor, const std::vector<double>& values,
                         const PositionsArg& positions) {
   constexpr int64_t kColumns = 6;
-  const int64_t rows = tensor.shape(0), columns = tensor.shape(1), shown = std::min(columns, kColumns);
+  const int64_t rows = tensor.shape(0), columns = ColumnsOf(tensor), shown = std::min(columns, kColumns);
   std::string text = absl::StrFormat("%s [%d, %d] %s\n", name, rows, columns, std::string(Name(FromWire(tensor.dtype()))));
   for (int64_t row = 0; row < rows; ++row) {
-    absl::StrAppendFormat(&text, "%10d", positions.at(row));
+    absl::StrAppendFormat(&text, "%10s", positions.Text(row));
     for (int64_t column = 0; column < shown; ++column) {
       absl::StrAppendFormat(&text, "  %12.9g", values[static_cast<size_t>(row * columns + column)]);
     }
@@ -107,8 +121,8 @@ void WritePreview(rapidjson::Writer<rapidjson::StringBuffer>& writer, const std:
   writer.StartArray();
   for (int64_t row = 0; row < tensor.shape(0); ++row) {
     writer.StartArray();
-    for (int64_t column = 0; column < tensor.shape(1); ++column) {
-      writer.Double(values[static_cast<size_t>(row * tensor.shape(1) + column)]);
+    for (int64_t column = 0; column < ColumnsOf(tensor); ++column) {
+      writer.Double(values[static_cast<size_t>(row * ColumnsOf(tensor) + column)]);
     }
     writer.EndArray();
   }
@@ -128,7 +142,10 @@ absl::Status Preview(Tool& tool, client::Client& client, const TableArgs& args, 
   writer.StartObject();
   writer.Key("positions");
   writer.StartArray();
-  for (int64_t row = 0; row < rows; ++row) writer.Int64(positions.at(row));
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::string position = positions.Text(row);
+    writer.RawValue(position.data(), position.size(), rapidjson::kNumberType);
+  }
   writer.EndArray();
   std::string text;
   for (const auto& [name, tensor] : TensorsOf(result)) {
@@ -184,7 +201,7 @@ absl::Status Write(Tool& tool, client::Client& client, const TableArgs& args, co
 
   int64_t row_bytes = 0;
   for (const auto& [name, tensor] : TensorsOf(shape->message.results(0)))
-    row_bytes += tensor->shape(1) * SizeOf(FromWire(tensor->dtype()));
+    row_bytes += ColumnsOf(*tensor) * SizeOf(FromWire(tensor->dtype()));
   const int64_t window = std::max<int64_t>(1, kWindowBytes / std::max<int64_t>(row_bytes, 1));
   ProgressBar bar(tool.progress, "table", positions.count * row_bytes);
   CallReport report;
@@ -236,10 +253,15 @@ Command AddTable(CLI::App& app, Tool& tool) {
       "with --inv-freq also `inv_freq` (radians per position, f64) and `attention_factor`.\n\n"
       "  phasor table config.json --positions 0:131072 -o llama.npz\n"
       "  phasor table rope_linear head_dim=128 factor=8 --positions 0,5,17 --dtype bf16 -o t.safetensors\n"
-      "  phasor table sinusoidal dim=512 --positions 0:16");
+      "  phasor table sinusoidal dim=512 --positions 0:16\n"
+      "  phasor table timestep dim=320 flip_sin_to_cos=true downscale_freq_shift=0 --positions 0.5,999\n"
+      "  phasor table learned position_offset=2 --weight table=embed_positions.npy --positions 0:16");
   args->spec.AddTo(*command);
   args->output.AddTo(*command, /*required=*/false);
-  command->add_option("--positions", args->positions, "START:STOP[:STEP] (STOP not included), or a list such as 0,5,17")
+  command
+      ->add_option("--positions", args->positions,
+                   "START:STOP[:STEP] (STOP not included), a list such as 0,5,17 or 0.5,1.25, a grid such as grid:16x24, or "
+                   "a .npy file of [count] or [axes, count]")
       ->required();
   AddChoice(*command, "--dtype", args->dtype, kDTypeNames, "Element type")->default_str("f32");
   AddChoice(*command, "--form", args->form, kTableFormNames,
@@ -248,6 +270,7 @@ Command AddTable(CLI::App& app, Tool& tool) {
             "exact: correctly rounded; compat_f32: what float32 libraries mean")
       ->default_str("exact");
   command->add_flag("--inv-freq", args->inv_freq, "Also write inv_freq and attention_factor");
+  command->add_flag("--indices", args->indices, "The rows' numbers in a learned table instead of the rows");
   command->add_flag("--inverse", args->inverse, "The table of the inverse rotation: divided by the attention factor");
   return {command, [args, &tool] { return Run(tool, *args); }};
 }

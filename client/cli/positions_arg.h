@@ -11,14 +11,24 @@
 
 namespace phasor::cli {
 
-// START:STOP or START:STOP:STEP (STOP not included, as in Python), or a list such as 0,5,17.
+// Coordinates along one axis: one list is not empty.
+struct AxisArg {
+  std::vector<int64_t> ids = {};
+  std::vector<double> fractional = {};
+};
+
+// START:STOP or START:STOP:STEP (STOP not included, as in Python); a list such as 0,5,17 or 0.5,1.25; a grid such as
+// grid:16x24, the last axis fastest; or a .npy file of [count], or of [axes, count] for several axes.
 struct PositionsArg {
   int64_t start = 0;
   int64_t stride = 1;
   int64_t count = 0;
   std::vector<int64_t> ids;  // when not empty, `count` of them
+  // When not empty, `count` entries each, and the members above do not count: fractional ids, or several axes.
+  std::vector<AxisArg> axes = {};
 
-  int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
+  // Of a row, for people and as JSON: "5", "0.5", "[0, 3]".
+  std::string Text(int64_t row) const;
   // Rows [begin, end) as the wire has them.
   v1::Positions Window(int64_t begin, int64_t end) const;
 };

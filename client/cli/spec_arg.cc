@@ -17,6 +17,7 @@
 
 #include "client/cli/array_file.h"
 #include "client/cli/gguf_file.h"
+#include "client/cli/weight_arg.h"
 
 namespace phasor::cli {
 namespace {
@@ -89,7 +90,11 @@ bool NamesAScheme(std::string_view text) {
   if (open == std::string_view::npos) return false;
   const size_t close = text.find('"', open + 1);
   const std::string_view key = text.substr(open + 1, close - open - 1);
-  return key == "rope" || key == "sinusoidal" || key == "alibi";
+  const OneofDescriptor* schemes = v1::EncodingSpec::descriptor()->FindOneofByName("scheme");
+  for (int i = 0; i < schemes->field_count(); ++i) {
+    if (key == schemes->field(i)->name() || key == schemes->field(i)->json_name()) return true;
+  }
+  return false;
 }
 
 std::string ShortEnumName(const google::protobuf::EnumValueDescriptor& value) {
@@ -126,6 +131,11 @@ absl::Status SetField(Message& message, const FieldDescriptor& field, const std:
   bool flag = false;
   if (field.is_repeated()) {
     for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+        if (!absl::SimpleAtoi(part, &integer)) return BadValue(field, text, "whole numbers separated by commas");
+        reflection->AddInt64(&message, &field, integer);
+        continue;
+      }
       if (!absl::SimpleAtod(part, &number)) return BadValue(field, text, "numbers separated by commas");
       reflection->AddDouble(&message, &field, number);
     }
@@ -158,17 +168,20 @@ std::string SchemeNames() {
     const std::string& name = schedules->field(i)->name();
     names.push_back(name == "default_schedule" ? "rope_default" : absl::StrCat("rope_", name));
   }
-  names.push_back("sinusoidal");
-  names.push_back("alibi");
+  const OneofDescriptor* schemes = v1::EncodingSpec::descriptor()->FindOneofByName("scheme");
+  for (int i = 0; i < schemes->field_count(); ++i) {
+    if (schemes->field(i)->name() != "rope") names.push_back(schemes->field(i)->name());
+  }
   return absl::StrJoin(names, ", ");
 }
 
 // The messages whose fields the pairs may name, most specific first; empty when there is no such scheme.
 std::vector<Message*> SelectScheme(std::string_view name, v1::EncodingSpec& spec) {
-  if (name == "sinusoidal") return {spec.mutable_sinusoidal()};
-  if (name == "alibi") return {spec.mutable_alibi()};
-  if (name == "rope") return {spec.mutable_rope()};
-  if (!name.starts_with("rope_")) return {};
+  if (!name.starts_with("rope_")) {
+    const FieldDescriptor* scheme = v1::EncodingSpec::descriptor()->FindFieldByName(std::string(name));
+    if (scheme == nullptr || scheme->containing_oneof() == nullptr) return {};
+    return {spec.GetReflection()->MutableMessage(&spec, scheme)};
+  }
   name.remove_prefix(5);
   const std::string field_name = name == "default" ? "default_schedule" : std::string(name);
   v1::RopeSpec* rope = spec.mutable_rope();
@@ -240,6 +253,8 @@ void SpecArg::AddTo(CLI::App& command) {
                   "name with key=value pairs: rope_yarn head_dim=128 base=1e6 factor=4 original_max_position=32768")
       ->required();
   command.add_option("--layer-type", layer_type, "Which of a model's layer types, as `phasor resolve` names them");
+  command.add_option("--weight", weights, "Learned numbers, NAME=FILE with one array; may be given several times")
+      ->allow_extra_args(false);
   command.add_option("--length", length, "Sequence length, for schemes that depend on it (dynamic NTK, LongRoPE, Qwen 1)");
 }
 
@@ -276,7 +291,9 @@ absl::StatusOr<v1::ResolveModelRequest> LoadConfig(const SpecArg& argument) {
   return RequestFor(*std::move(source), argument);
 }
 
-absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
+namespace {
+
+absl::StatusOr<LoadedSpec> LoadWithoutWeights(const SpecArg& argument, Tool& tool) {
   const std::string& first = argument.tokens.front();
   LoadedSpec loaded;
   loaded.name = first;
@@ -305,6 +322,15 @@ absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
   if (!layer.ok()) return layer.status();
   loaded.spec = (*layer)->spec();
   if ((*layer)->max_position() > 0) loaded.max_position = (*layer)->max_position();
+  return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
+  absl::StatusOr<LoadedSpec> loaded = LoadWithoutWeights(argument, tool);
+  if (!loaded.ok()) return loaded;
+  if (auto status = AddWeights(argument.weights, &loaded->spec); !status.ok()) return status;
   return loaded;
 }
 

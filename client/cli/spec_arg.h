@@ -22,6 +22,7 @@ struct SpecArg {
   std::vector<std::string> tokens;
   std::string layer_type;
   std::optional<int64_t> length;
+  std::vector<std::string> weights;  // "NAME=FILE"
 
   void AddTo(CLI::App& command);
 };

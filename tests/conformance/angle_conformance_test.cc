@@ -1,5 +1,6 @@
 // Angle tables: every case, backend, type, precision and direction, bit for bit against the reference.
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <set>
 
@@ -26,10 +27,30 @@ const std::vector<int64_t>& RandomIds() {
   return *ids;
 }
 
+// Fractions of every size, whole numbers among them.
+const std::vector<double>& Fractions() {
+  static const std::vector<double>* const fractions = [] {
+    auto* list = new std::vector<double>{0.0, -0.0, 0x1p-64, -0x1p-64, 0x1.fffffffffffffp30, 1.0, -3.0, 0.5, 2147483647.0};
+    std::mt19937_64 random(6);
+    std::uniform_real_distribution<double> mantissa(1, 2);
+    while (static_cast<int64_t>(list->size()) < kRows) {
+      const double magnitude = std::ldexp(mantissa(random), static_cast<int>(random() % 95) - 64);
+      list->push_back(random() % 2 == 0 ? magnitude : -magnitude);
+    }
+    std::shuffle(list->begin() + 9, list->end(), random);
+    return list;
+  }();
+  return *fractions;
+}
+
 std::vector<Window> Windows() {
-  return {{"from 0", {0, 1, {}}},         {"across 0", {-101, 1, {}}},
-          {"unaligned", {131011, 1, {}}}, {"up to the last position", {kLastPosition - (kRows - 1), 1, {}}},
-          {"strided", {-7000, 977, {}}},  {"ids", {0, 1, RandomIds()}}};
+  return {{"from 0", {0, 1, {}}},
+          {"across 0", {-101, 1, {}}},
+          {"unaligned", {131011, 1, {}}},
+          {"up to the last position", {kLastPosition - (kRows - 1), 1, {}}},
+          {"strided", {-7000, 977, {}}},
+          {"ids", {0, 1, RandomIds()}},
+          {"fractions", {0, 1, {}, Fractions()}}};
 }
 
 // One window of a plan: the outputs' shape, and the task without outputs.
@@ -91,6 +112,9 @@ void CompareCase(const std::vector<Variant>& variants, const Case& c) {
         AngleTask shape;
         shape.plan = plan;
         shape.positions = window.positions;
+        for (int64_t axis = 1; axis < plan->axes; ++axis) {
+          shape.more_axes[static_cast<size_t>(axis - 1)] = Windows()[random() % Windows().size()].positions;
+        }
         shape.dtype = dtype;
         shape.inverse = random() % 2 == 0;
         SCOPED_TRACE(testing::Message() << c.name << " " << Name(dtype) << " "

@@ -246,13 +246,68 @@ void AppendOthers(std::vector<Case>& cases) {
   AppendDistanceBiases(cases);
 }
 
+RopeSpec WithAxes(RopeSpec rope, AxisLayout layout, std::vector<int64_t> sections) {
+  rope.axes = RopeAxes{.sections = std::move(sections), .layout = layout};
+  return rope;
+}
+
+void AppendAxes(std::vector<Case>& cases) {
+  cases.push_back({"rope_default/qwen2-vl", WithAxes(Rope(128, 1e6), AxisLayout::kChunked, {16, 24, 24}), {}});
+  cases.push_back({"rope_default/qwen3-vl", WithAxes(Rope(128, 5e6), AxisLayout::kInterleaved, {24, 20, 20}), {}});
+  cases.push_back({"rope_default/qwen3.5", WithAxes(Partial(256, 64, 1e7), AxisLayout::kInterleaved, {11, 11, 10}), {}});
+  cases.push_back({"rope_default/ernie-4.5-vl", WithAxes(Rope(128, 500000), AxisLayout::kAlternating, {22, 22, 20}), {}});
+  cases.push_back({"rope_ntk_aware/hunyuan-vl",
+                   WithAxes(Rope(128, 10000, NtkAwareSchedule{1000}), AxisLayout::kChunked, {16, 16, 16, 16}),
+                   {}});
+  cases.push_back({"rope_default/qwen2-vl-image-tower", WithAxes(Rope(80, 10000), AxisLayout::kReset, {20, 20}), {}});
+  cases.push_back({"rope_default/pixtral", WithAxes(Rope(64, 10000), AxisLayout::kSplitFrequencies, {16, 16}), {}});
+  cases.push_back({"rope_default/flux", WithAxes(Rope(128, 10000), AxisLayout::kReset, {8, 28, 28}), {}});
+  cases.push_back({"rope_default/one-empty-axis", WithAxes(Rope(6, 100), AxisLayout::kChunked, {1, 0, 2}), {}});
+}
+
+TimestepSpec Timestep(int64_t dim, double shift, double scale, bool flip) {
+  TimestepSpec s;
+  s.dim = dim;
+  s.downscale_freq_shift = shift;
+  s.scale = scale;
+  s.flip_sin_to_cos = flip;
+  return s;
+}
+
+void AppendTables(std::vector<Case>& cases) {
+  cases.push_back({"timestep/stable-diffusion", Timestep(320, 0, 1, true), {}});
+  cases.push_back({"timestep/flux", Timestep(256, 0, 1000, true), {}});
+  cases.push_back({"timestep/odd-width-7", Timestep(7, 1, 1, false), {}});
+  GaussianFourierSpec gaussian;
+  gaussian.weight = MakeWeight({8}, {16.5, -3.25, 0, 1e-3, 40, -0x1p-64, 123456.7, -1});
+  cases.push_back({"gaussian_fourier/eight-weights", gaussian, {}});
+  LearnedSpec learned;
+  learned.position_offset = 2;
+  learned.padding_row = 1;
+  learned.table = MakeWeight({4, 3}, {1, 2, 3, -4, 0.5, 1e-3, 7, 8, 9, 0.1, 0.2, 0.3});
+  cases.push_back({"learned/opt", learned, {}});
+  GridSinusoidalSpec grid;
+  grid.dim = 24;
+  grid.grid = {3, 5};
+  grid.base_size = {2, 2};
+  grid.interpolation_scale = {1.5, 1.5};
+  cases.push_back({"grid_sinusoidal/pixart", grid, {}});
+  grid = GridSinusoidalSpec();
+  grid.dim = 32;
+  grid.grid = {3, 2, 4};
+  grid.extra_rows = 1;
+  cases.push_back({"grid_sinusoidal/cogvideox", grid, {}});
+}
+
 }  // namespace
 
 std::vector<Case> ConformanceCases() {
   std::vector<Case> cases;
   AppendRope(cases);
+  AppendAxes(cases);
   AppendOthers(cases);
   AppendWindowCases(cases);
+  AppendTables(cases);
   return cases;
 }
 

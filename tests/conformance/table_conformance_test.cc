@@ -1,0 +1,199 @@
+// Rows of learned tables and sinusoids of given frequencies, bit for bit against the reference, and rows of every absolute
+// encoding as steps.
+#include <cmath>
+#include <random>
+
+#include "kernels/program/absolute_rows.h"
+#include "tests/conformance/case_run.h"
+
+namespace phasor {
+namespace {
+
+constexpr int64_t kRows = 40;
+
+// A weight of any type with random bits, NaNs and denormals among ordinary numbers.
+WeightRef RandomTable(DType dtype, int64_t rows, int64_t columns, bool wild, std::mt19937_64& random) {
+  const int64_t elements = rows * columns;
+  const std::shared_ptr<std::byte[]> data(new std::byte[static_cast<size_t>(elements * SizeOf(dtype))]);
+  std::normal_distribution<double> normal;
+  VisitFloat(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int64_t i = 0; i < elements; ++i) {
+      const T value = wild && random() % 4 == 0 ? FromBits<T>(random()) : Narrow<T>(normal(random));
+      std::memcpy(data.get() + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+    }
+  });
+  auto weight = std::make_shared<Weight>();
+  weight->dtype = dtype;
+  weight->shape = {rows, columns};
+  weight->data = std::shared_ptr<const std::byte>(data, data.get());
+  weight->digest.push_back('x');
+  return WeightRef(std::move(weight));
+}
+
+// Runs the task on both in two ranges and compares; the task's outputs are [rows, stride] each.
+template <typename MakeTask>
+void Compare(const Variant& variant, int64_t rows, int64_t stride, DType dtype, const MakeTask& make) {
+  const auto reference = CreateBackend("reference");
+  ASSERT_TRUE(reference.ok());
+  const int64_t size = SizeOf(dtype);
+  const auto run = [&](const Backend& backend) {
+    Buffer out(rows * stride * size);
+    const Task task = make(out.data());
+    EXPECT_TRUE(backend.Run(task, {0, rows / 3}, nullptr).ok());
+    EXPECT_TRUE(backend.Run(task, {rows / 3, rows}, nullptr).ok());
+    EXPECT_TRUE(out.GuardIntact());
+    return out;
+  };
+  EXPECT_EQ(run(variant.Select()).FirstDifference(run(**reference), 0, rows * stride, size), -1)
+      << variant.name << " " << Name(dtype);
+}
+
+TEST(TableConformanceTest, GatheredRows) {
+  std::mt19937_64 random(31);
+  for (const Variant& variant : VariantsUnderTest()) {
+    for (DType from : kFloatTypes) {
+      for (DType to : kFloatTypes) {
+        for (double scale : {1.0, 1 / std::sqrt(768.0), -3.5, 0.0, 1e-42, 1e300}) {
+          for (bool normalize : {false, true}) {
+            const int64_t dim = 1 + static_cast<int64_t>(random() % 40), table_rows = 9;
+            GatherPlan plan;
+            plan.rows = table_rows;
+            plan.dim = dim;
+            plan.table = RandomTable(from, table_rows, dim, !normalize, random);
+            plan.scale = scale;
+            plan.l2_normalize = normalize;
+            std::vector<int64_t> ids;
+            std::vector<uint8_t> hidden;
+            for (int64_t r = 0; r < kRows; ++r) {
+              ids.push_back(static_cast<int64_t>(random() % 7) - 2);
+              hidden.push_back(random() % 5 == 0);
+            }
+            const int64_t stride = dim + static_cast<int64_t>(random() % 3);
+            Compare(variant, kRows, stride, to, [&](void* out) {
+              GatherRowsTask task;
+              task.plan = &plan;
+              task.positions.ids = ids;
+              task.offset = 2;
+              task.hidden = hidden;
+              task.hidden_row = 8;
+              task.dtype = to;
+              task.out = out;
+              task.row_stride = stride;
+              return task;
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TableConformanceTest, RowsThatAreNotThereAreRefused) {
+  std::mt19937_64 random(32);
+  GatherPlan plan;
+  plan.rows = 4;
+  plan.dim = 2;
+  plan.table = RandomTable(DType::kF32, 4, 2, false, random);
+  float out[8] = {};
+  GatherRowsTask task;
+  task.plan = &plan;
+  task.positions.start = 2;
+  task.out = out;
+  task.row_stride = 2;
+  for (const char* name : {"cpu", "reference"}) {
+    const auto backend = CreateBackend(name);
+    ASSERT_TRUE(backend.ok());
+    EXPECT_TRUE((*backend)->Run(task, {0, 2}, nullptr).ok());
+    EXPECT_EQ((*backend)->Run(task, {0, 3}, nullptr).code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(TableConformanceTest, FourierRows) {
+  FourierPlan shape;
+  shape.weights = {16.5, -3.25, 0, 1e-3, 40, -0x1p-64, 123456.7, -1, 0x1.fp30};
+  const std::vector<double> fractions = {1, 0x1p-64, 0.01, 0.999999999, 1.0000000001, 80, 2147483646.5, 3.25};
+  const std::vector<int64_t> whole = {1, 2, 3, 1000, 2147483647, 7, 11, 13};
+  const auto rows = static_cast<int64_t>(whole.size());
+  for (const Variant& variant : VariantsUnderTest()) {
+    for (DType dtype : kFloatTypes) {
+      for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
+        for (bool log : {true, false}) {
+          FourierPlan plan = shape;
+          plan.precision = precision;
+          plan.log = log;
+          const int64_t pairs = plan.pairs();
+          for (bool fractional : {true, false}) {
+            Compare(variant, rows, 2 * pairs, dtype, [&](void* out) {
+              FourierRowsTask task;
+              task.plan = &plan;
+              if (fractional) {
+                task.positions.fractional_ids = fractions;
+              } else {
+                task.positions.ids = whole;
+              }
+              task.dtype = dtype;
+              task.sin = out;
+              task.cos = static_cast<char*>(out) + pairs * SizeOf(dtype);
+              task.row_stride = 2 * pairs;
+              return task;
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+// Every absolute case, all rows of it in f32 and f64, by steps on both backends.
+TEST(TableConformanceTest, AbsoluteRows) {
+  const auto cpu = CreateBackend("cpu"), reference = CreateBackend("reference");
+  ASSERT_TRUE(cpu.ok() && reference.ok());
+  const std::vector<double> fractions = {0.5, 3, 1.25, 1000.125};
+  int compared = 0;
+  for (const Case& c : ConformanceCases()) {
+    const auto canonical = Canonicalize(c.spec);
+    ASSERT_TRUE(canonical.ok()) << c.name << canonical.status();
+    if (!IsAbsolute(canonical->spec) || AbsoluteColumns(canonical->spec) > 400) continue;
+    const Plan plan = PlanOf(c, Precision::kExact);
+    AbsolutePositions positions;
+    positions.rows = 4;
+    positions.source.start = std::holds_alternative<GridSinusoidalSpec>(canonical->spec) ? 0 : -1;
+    if (const auto* learned = std::get_if<LearnedSpec>(&canonical->spec))
+      positions.source.start = -*learned->position_offset;
+    if (std::holds_alternative<GaussianFourierSpec>(canonical->spec)) positions.source.start = 1;
+    for (bool fractional : {false, true}) {
+      if (fractional) positions.source.fractional_ids = fractions;
+      if (!CheckAbsolute(canonical->spec, positions).ok()) {
+        EXPECT_TRUE(fractional) << c.name;  // rows of a table or a grid
+        continue;
+      }
+      for (DType dtype : {DType::kF32, DType::kF64}) {
+        const auto run = [&](const Backend& backend) {
+          Buffer out(4 * AbsoluteColumns(canonical->spec) * SizeOf(dtype));
+          std::vector<std::byte> scratch(static_cast<size_t>(AbsoluteScratchBytes(canonical->spec, positions, dtype) + 64));
+          std::byte* const aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+          const auto steps = AbsoluteSteps({.spec = &canonical->spec,
+                                            .plan = &plan,
+                                            .positions = positions,
+                                            .dtype = dtype,
+                                            .out = out.data(),
+                                            .scratch = aligned});
+          EXPECT_TRUE(steps.ok()) << steps.status();
+          if (steps.ok()) {
+            EXPECT_TRUE(RunProgram(backend, *steps).ok());
+          }
+          EXPECT_TRUE(out.GuardIntact());
+          return out;
+        };
+        EXPECT_EQ(run(**cpu).FirstDifference(run(**reference), 0, 4 * AbsoluteColumns(canonical->spec), SizeOf(dtype)), -1)
+            << c.name << (fractional ? " fractional" : "");
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GE(compared, 20);
+}
+
+}  // namespace
+}  // namespace phasor
