@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/cpu/add.h"
 #include "kernels/cpu/angle_table.h"
 #include "kernels/cpu/assemble.h"
 #include "kernels/cpu/bias_matrix.h"
@@ -56,6 +57,7 @@ struct SliceRows {
   int64_t operator()(const RelativeValueTask& task) const { return ScoreTermRowsPerSlice(task); }
   int64_t operator()(const GatherRowsTask& task) const { return GatherRowsPerSlice(task); }
   int64_t operator()(const FourierRowsTask& task) const { return FourierRowsPerSlice(task); }
+  int64_t operator()(const AddTask& task) const { return AddRowsPerSlice(task); }
 };
 
 }  // namespace

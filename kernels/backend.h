@@ -19,6 +19,7 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/encodings/plan.h"
+#include "kernels/tasks/add_tasks.h"
 #include "kernels/tasks/bias_tasks.h"
 #include "kernels/tasks/mask_tasks.h"
 #include "kernels/tasks/position_source.h"
@@ -134,7 +135,7 @@ struct AssembleTask {
 using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
                           PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask,
                           ScoreProductTask, RelativeProductTask, GridProductTask, ContextualPositionTask, ScoreSumTask,
-                          ScoreOutputTask, RelativeValueTask, GatherRowsTask, FourierRowsTask>;
+                          ScoreOutputTask, RelativeValueTask, GatherRowsTask, FourierRowsTask, AddTask>;
 
 // Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
 using CancelFlag = std::atomic<bool>;

@@ -7,7 +7,8 @@ absl::Status RunStep(const Backend& backend, const ProgramStep& step, RowRange r
   if (const Task* task = std::get_if<Task>(&step.work)) {
     return backend.Run(*task, {step.first_row + rows.begin, step.first_row + rows.end}, cancel);
   }
-  return std::get<ProgramStep::Function>(step.work)(rows, cancel);
+  if (const auto* function = std::get_if<ProgramStep::Function>(&step.work)) return (*function)(rows, cancel);
+  return std::get<ProgramStep::BackendFunction>(step.work)(backend, rows, cancel);
 }
 
 absl::Status RunProgram(const Backend& backend, std::span<const ProgramStep> steps, const CancelFlag* cancel) {

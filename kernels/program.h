@@ -21,7 +21,10 @@ namespace phasor {
 struct ProgramStep {
   using Function = std::function<absl::Status(RowRange rows, const CancelFlag* cancel)>;
 
-  std::variant<Task, Function> work;
+  // The same, for work that runs tasks of its own on pieces that fit in a cache.
+  using BackendFunction = std::function<absl::Status(const Backend& backend, RowRange rows, const CancelFlag* cancel)>;
+
+  std::variant<Task, Function, BackendFunction> work;
   int64_t rows = 0;                  // 0: nothing to do
   int64_t rows_per_slice = 1;        // about a millisecond or less
   int64_t first_row = 0;             // of the task: its rows first_row … first_row + rows − 1 are run
@@ -36,6 +39,9 @@ struct ProgramStep {
     return {std::move(task), rows.end - rows.begin, per_slice, rows.begin, nullptr};
   }
   static ProgramStep Of(Function function, int64_t rows, int64_t rows_per_slice) {
+    return {std::move(function), rows, rows_per_slice, 0, nullptr};
+  }
+  static ProgramStep Of(BackendFunction function, int64_t rows, int64_t rows_per_slice) {
     return {std::move(function), rows, rows_per_slice, 0, nullptr};
   }
 };

@@ -230,7 +230,7 @@ void ApplyCall::Prepare(size_t i, int64_t queue_ns) {
   const Stopwatch watch;
   if (const auto& work = item(i).work; work != nullptr) return PrepareWork(i, work, watch);
   const TableSource& source = item(i).source;
-  auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision);
+  auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision, source.weight_bytes);
   if (!plan.ok()) return EndItem(i, plan.status());
   absl::Status status = DescribeApply(item(i), **plan, &result(i));
   result(i).stages.build_ns += watch.ns();

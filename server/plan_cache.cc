@@ -204,7 +204,7 @@ std::shared_ptr<const PlanEntry> PlanCache::Find(const CanonicalSpec& spec, std:
 
 absl::StatusOr<std::shared_ptr<const PlanEntry>> PlanCache::Resolve(const CanonicalSpec& spec,
                                                                     std::optional<int64_t> sequence_length,
-                                                                    Precision precision) {
+                                                                    Precision precision, int64_t weight_bytes) {
   if (auto entry = Find(spec, sequence_length, precision)) return entry;
   absl::StatusOr<Resolved> resolved = phasor::Resolve(spec, sequence_length, precision);
   if (!resolved.ok()) return resolved.status();
@@ -214,7 +214,8 @@ absl::StatusOr<std::shared_ptr<const PlanEntry>> PlanCache::Resolve(const Canoni
   const size_t hash = HashOf(key.spec, key.sequence_length, precision);
   std::lock_guard lock(mutex_);
   if (const auto node = Locate(key, hash); node != nodes_.end()) return node->entry;  // another caller was faster
-  const size_t bytes = BytesOf(*entry) + BytesOf(key.spec);
+  const size_t bytes = BytesOf(*entry) + BytesOf(key.spec) + static_cast<size_t>(weight_bytes);
+  if (static_cast<size_t>(weight_bytes) > max_bytes_ / 4) return entry;
   nodes_.push_front(Node{std::move(key), hash, bytes, entry});
   by_hash_.emplace(hash, nodes_.begin());
   bytes_ += bytes;

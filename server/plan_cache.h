@@ -46,8 +46,10 @@ class PlanCache {
 
   // The plan, resolved on this thread when it is not here (0.1–2 ms). Callers that miss one spec at the same time each
   // resolve it: they finish no later than if they had waited for the first.
+  // `weight_bytes`, the spec's weights, count; a plan with more of them than a quarter of the cache is not kept, or it would
+  // keep a caller's upload for as long.
   absl::StatusOr<std::shared_ptr<const PlanEntry>> Resolve(const CanonicalSpec& spec, std::optional<int64_t> sequence_length,
-                                                           Precision precision);
+                                                           Precision precision, int64_t weight_bytes = 0);
 
  private:
   struct Key {

@@ -107,7 +107,7 @@ void PrecomputeCall::Prepare(size_t i, int64_t queue_ns) {
     return std::make_shared<WorkJob<PrecomputeResult>>(self, i, item(i).work, *std::move(plans))->Start();
   }
   const TableSource& source = item(i).source;
-  auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision);
+  auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision, source.weight_bytes);
   if (!plan.ok()) return EndItem(i, plan.status());
   const bool complete = Describe(i, **plan);
   result(i).stages.build_ns += watch.ns();

@@ -206,6 +206,7 @@ absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, std::st
   if (!canonical.ok()) return AtSpecPath(path, canonical.status());
   TableSource source;
   source.spec = *std::move(canonical);
+  source.weight_bytes = weights.bytes();
   if (auto status = CheckEnum("precision", precision, v1::Precision_descriptor()); !status.ok()) return status;
   if (precision == v1::PRECISION_COMPAT_F32) source.precision = Precision::kCompatF32;
   if (sequence_length && (*sequence_length < 1 || *sequence_length > kMaxSequenceLength)) {

@@ -14,6 +14,7 @@ struct TableSource {
   CanonicalSpec spec;
   std::optional<int64_t> sequence_length;  // set when the scheme needs it
   Precision precision = Precision::kExact;
+  int64_t weight_bytes = 0;             // of the spec's weights: what a plan that is kept keeps
   std::optional<int64_t> max_position;  // the model's own, as the caller says; for a warning only
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -48,6 +49,9 @@ class IndexTableWork final : public TableWork {
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override;
 };
+
+// What a canonical absolute spec says about the layout of its rows that its plan's key does not.
+std::string LayoutOf(const EncodingSpec& spec);
 
 }  // namespace phasor::server
 

@@ -22,10 +22,15 @@ class RequestWeightReader final : public WeightReader {
  public:
   explicit RequestWeightReader(const ParseContext& context) : context_(context) {}
   absl::StatusOr<WeightRef> Read(const v1::Tensor& tensor, std::string_view path) const override {
-    return ParseWeight(tensor, path, context_);
+    absl::StatusOr<WeightRef> weight = ParseWeight(tensor, path, context_);
+    if (weight.ok()) bytes_ += (*weight)->bytes();
+    return weight;
   }
+  // Of all weights that were read.
+  int64_t bytes() const { return bytes_; }
 
  private:
+  mutable int64_t bytes_ = 0;
   const ParseContext& context_;
 };
 

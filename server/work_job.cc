@@ -14,7 +14,7 @@ void AppendInt(std::string* bytes, int64_t value) {
 absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work) {
   PlanEntries plans;
   for (const TableSource& source : work.sources) {
-    auto plan = core->plans.Resolve(source.spec, source.sequence_length, source.precision);
+    auto plan = core->plans.Resolve(source.spec, source.sequence_length, source.precision, source.weight_bytes);
     if (!plan.ok()) return plan.status();
     plans.push_back(*std::move(plan));
   }

@@ -106,22 +106,6 @@ int64_t FrequenciesOf(const EncodingSpec& spec) {
   return -1;
 }
 
-// What the spec says about the layout of its rows that its plan's key does not.
-std::string LayoutOf(const EncodingSpec& spec) {
-  if (const auto* s = std::get_if<SinusoidalSpec>(&spec)) {
-    return absl::StrCat("sinusoidal,", static_cast<int>(*s->layout), ",", *s->position_offset, ",",
-                        s->padding_row ? absl::StrCat(*s->padding_row) : "none");
-  }
-  if (const auto* s = std::get_if<TimestepSpec>(&spec)) {
-    return absl::StrCat("timestep,", s->flip_sin_to_cos, ",", *s->scale < 0);
-  }
-  if (const auto* s = std::get_if<GaussianFourierSpec>(&spec)) return absl::StrCat("fourier,", s->flip_sin_to_cos);
-  if (const auto* s = std::get_if<LearnedSpec>(&spec)) {
-    return absl::StrCat("learned,", *s->position_offset, ",", s->padding_row ? absl::StrCat(*s->padding_row) : "none");
-  }
-  return "grid";
-}
-
 // Fields of the window that rows of an absolute encoding have no use for.
 absl::Status CheckAbsoluteWindow(const v1::TableWindow& window, const EncodingSpec& spec) {
   if (window.form() != v1::TABLE_FORM_UNSPECIFIED) {
@@ -170,6 +154,21 @@ MadeWork ParseAbsolute(const v1::TableWindow& window, const EncodingSpec& spec, 
 }
 
 }  // namespace
+
+std::string LayoutOf(const EncodingSpec& spec) {
+  if (const auto* s = std::get_if<SinusoidalSpec>(&spec)) {
+    return absl::StrCat("sinusoidal,", static_cast<int>(*s->layout), ",", *s->position_offset, ",",
+                        s->padding_row ? absl::StrCat(*s->padding_row) : "none");
+  }
+  if (const auto* s = std::get_if<TimestepSpec>(&spec)) {
+    return absl::StrCat("timestep,", s->flip_sin_to_cos, ",", *s->scale < 0);
+  }
+  if (const auto* s = std::get_if<GaussianFourierSpec>(&spec)) return absl::StrCat("fourier,", s->flip_sin_to_cos);
+  if (const auto* s = std::get_if<LearnedSpec>(&spec)) {
+    return absl::StrCat("learned,", *s->position_offset, ",", s->padding_row ? absl::StrCat(*s->padding_row) : "none");
+  }
+  return "grid";
+}
 
 ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context) {
   const v1::TableWindow& window = message.table();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "client/cli/add_args.h"
 #include "client/cli/call_report.h"
 #include "client/cli/positions_arg.h"
 #include "client/cli/result_file.h"
@@ -25,9 +26,10 @@ struct ApplyArgs {
   OutputArg output;
   std::vector<std::string> inputs;
   std::string positions;
-  v1::Layout layout = v1::LAYOUT_BSHD;
+  v1::Layout layout = v1::LAYOUT_UNSPECIFIED;
   v1::Precision precision = v1::PRECISION_EXACT;
   RotateArgs rotate;
+  AddArgs adding;
 };
 
 // Every array of every input file. An .npy array is named after its file.
@@ -54,7 +56,7 @@ absl::StatusOr<std::vector<LoadedArray>> Load(const ApplyArgs& args) {
 
 // How many tokens the tensors have, by their layout; −1 for a shape that has no such axis (the server will say so).
 int64_t TokensOf(v1::Layout layout, const std::vector<int64_t>& shape) {
-  const size_t axis = layout == v1::LAYOUT_BHSD ? 2 : layout == v1::LAYOUT_BSHD ? 1 : 0;
+  const size_t axis = layout == v1::LAYOUT_BHSD ? 2 : layout == v1::LAYOUT_BSHD || layout == v1::LAYOUT_UNSPECIFIED ? 1 : 0;
   return axis < shape.size() ? shape[axis] : -1;
 }
 
@@ -78,7 +80,9 @@ absl::StatusOr<Request> Build(Tool& tool, const ApplyArgs& args, const LoadedSpe
     *item->mutable_positions() = positions->Window(0, positions->count);
   }
   const int64_t tokens = TokensOf(args.layout, arrays->front().info.shape);
-  if (absl::Status status = args.rotate.Fill(tool, tokens, *item, request.payloads); !status.ok()) return status;
+  const absl::Status status = args.adding.add ? args.adding.Fill(tool, args.rotate, *item, request.payloads)
+                                              : args.rotate.Fill(tool, tokens, *item, request.payloads);
+  if (!status.ok()) return status;
   for (const LoadedArray& array : *arrays) {
     v1::Tensor* tensor = item->add_tensors();
     tensor->set_dtype(ToWire(array.info.dtype));
@@ -140,7 +144,8 @@ absl::Status Run(Tool& tool, const ApplyArgs& args) {
   CallReport report;
   report.Add(result, answer->message.stages());
   return report.Print(tool,
-                      absl::StrFormat("%s %d tensor%s", args.rotate.done(), arrays->size(), arrays->size() == 1 ? "" : "s"),
+                      absl::StrFormat("%s %d tensor%s", args.adding.add ? "added to" : args.rotate.done(), arrays->size(),
+                                      arrays->size() == 1 ? "" : "s"),
                       args.output.path, seconds);
 }
 
@@ -154,17 +159,20 @@ Command AddApply(CLI::App& app, Tool& tool) {
       "its\n"
       "file). All tensors share batch and sequence; each has its own number of heads.\n\n"
       "  phasor apply config.json --input q.npy --input k.npy -o rotated.npz\n"
-      "  phasor apply config.json --input qk.safetensors --positions 100:228 --layout bhsd -o out.safetensors");
+      "  phasor apply config.json --input qk.safetensors --positions 100:228 --layout bhsd -o out.safetensors\n"
+      "  phasor apply sinusoidal dim=512 --add --scale-sqrt-dim --input x.npy -o y.npy");
   args->spec.AddTo(*command);
   command->get_option("SPEC")->required(false);  // --table takes its place
   args->output.AddTo(*command, /*required=*/true);
   command->add_option("--input", args->inputs, ".npy, .npz or .safetensors; may be given several times")->required();
   command->add_option("--positions", args->positions, "START:STOP[:STEP] or a list, one per token (default 0, 1, 2, …)");
-  AddChoice(*command, "--layout", args->layout, kLayoutNames, "Axes of the tensors: bshd, bhsd, sbhd, thd or t_hd")
-      ->default_str("bshd");
+  AddChoice(*command, "--layout", args->layout, kLayoutNames,
+            "Axes of the tensors: bshd, bhsd, sbhd, thd or t_hd; to add: bsd, sbd or td")
+      ->default_str("bshd, to add bsd");
   AddChoice(*command, "--precision", args->precision, kPrecisionNames, "Of the table: exact or compat_f32")
       ->default_str("exact");
   args->rotate.AddTo(*command);
+  args->adding.AddTo(*command);
   return {command, [args, &tool] { return Run(tool, *args); }};
 }
 

@@ -24,11 +24,9 @@ inline const std::map<std::string, v1::TableForm> kTableFormNames = {{"half", v1
                                                                      {"concat", v1::TABLE_FORM_CONCATENATED}};
 inline const std::map<std::string, v1::BiasForm> kBiasFormNames = {
     {"full", v1::BIAS_FORM_FULL}, {"vector", v1::BIAS_FORM_VECTOR}, {"row", v1::BIAS_FORM_ROW}};
-inline const std::map<std::string, v1::Layout> kLayoutNames = {{"bshd", v1::LAYOUT_BSHD},
-                                                               {"bhsd", v1::LAYOUT_BHSD},
-                                                               {"sbhd", v1::LAYOUT_SBHD},
-                                                               {"thd", v1::LAYOUT_THD},
-                                                               {"t_hd", v1::LAYOUT_T_HD}};
+inline const std::map<std::string, v1::Layout> kLayoutNames = {
+    {"bshd", v1::LAYOUT_BSHD}, {"bhsd", v1::LAYOUT_BHSD}, {"sbhd", v1::LAYOUT_SBHD}, {"thd", v1::LAYOUT_THD},
+    {"t_hd", v1::LAYOUT_T_HD}, {"bsd", v1::LAYOUT_BSD},   {"sbd", v1::LAYOUT_SBD},   {"td", v1::LAYOUT_TD}};
 
 // An option whose value is one of the names of `choices`, which must outlive the command.
 template <typename T>

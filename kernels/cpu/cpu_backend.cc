@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/cpu/add.h"
 #include "kernels/cpu/angle_table.h"
 #include "kernels/cpu/assemble.h"
 #include "kernels/cpu/bias_matrix.h"
@@ -97,6 +98,9 @@ class CpuBackend final : public Backend {
   }
   absl::Status RunTask(const RelativeValueTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunScoreTerm(task, rows, cancel);
+  }
+  absl::Status RunTask(const AddTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunAdd(task, rows, cancel);
   }
 
   mutable AngleSetupCache setups_;

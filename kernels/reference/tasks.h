@@ -22,6 +22,7 @@ absl::Status RunRow(const PerceptronTask& task, int64_t row);
 absl::Status RunRow(const PairPerceptronTask& task, int64_t row);
 absl::Status RunRow(const SumDifferenceTask& task, int64_t row);
 absl::Status RunRow(const PositionProductTask& task, int64_t row);
+absl::Status RunRow(const AddTask& task, int64_t row);
 absl::Status RunRow(const MaskTask& task, int64_t row);
 absl::Status RunRow(const BiasMatrixTask& task, int64_t row);
 absl::Status RunRow(const ScoreProductTask& task, int64_t row);

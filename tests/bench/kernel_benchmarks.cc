@@ -243,12 +243,40 @@ void AddBiases(GateList& gates) {
   }
 }
 
+// x + PE in place, the encodings of 512 positions shared by every batch row, against a copy of as many bytes.
+void AddAdditions(GateList& gates) {
+  constexpr int64_t kTokens = 512, kDim = 1024;
+  for (const size_t mib : {32, 128}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const std::string what = absl::StrCat("add in place ", std::string(Name(dtype)), " ", mib, "MiB");
+      Kernel(what, "auto", [dtype, mib] {
+        const auto batch = static_cast<int64_t>(mib * kMiB) / (kTokens * kDim * SizeOf(dtype));
+        AddTask task;
+        task.dtype = dtype;
+        task.batch = batch;
+        task.tokens = kTokens;
+        task.dim = kDim;
+        task.x = task.y = Shared().a;
+        task.x_token_stride = task.y_token_stride = kDim;
+        task.x_batch_stride = task.y_batch_stride = kTokens * kDim;
+        task.scale = 1;
+        task.pe = {Shared().b, 0, kDim};
+        return Shared().backend->Run(task, {0, batch * kTokens}, nullptr);
+      });
+      const std::string floor = absl::StrCat("copy_", mib, "MiB_for_additions_", std::string(Name(dtype)));
+      Floor(floor, [mib] { std::memcpy(Shared().b, Shared().a, mib * kMiB); });
+      gates.Add({"G12", what, what, floor, 1.1});
+    }
+  }
+}
+
 }  // namespace
 
 void AddKernelGates(GateList& gates) {
   AddTables(gates);
   AddRotations(gates);
   AddBiases(gates);
+  AddAdditions(gates);
 }
 
 }  // namespace phasor::bench

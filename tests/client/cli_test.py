@@ -1,5 +1,6 @@
 """The phasor tool as a person at a shell meets it: cli_test.py PHASOR PHASORD MODELS"""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -45,7 +46,7 @@ class Cli(unittest.TestCase):
         text = run("--help").stdout.decode()
         for word in ("resolve", "table", "bias", "apply", "Exit code"):
             self.assertIn(word, text)
-        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "tables", "info", "health"):
+        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "upload", "tables", "info", "health"):
             self.assertIn(command, run(command, "--help").stdout.decode())
 
     def test_wrong_usage_exits_with_2(self):
@@ -181,6 +182,44 @@ class Cli(unittest.TestCase):
         self.assertEqual(list(full), want)
         run("bias", *spec, "--queries", "3", "--keys", "5", "--heads", "2:2", "--form", "full", "-o", self.folder / "part.npy")
         self.assertEqual(struct.unpack("<30f", npy(self.folder / "part.npy")[1]), full[30:])
+
+    def save(self, name, values, shape):
+        path = self.folder / name
+        header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).ljust(117) + "\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+        return path
+
+    def floats(self, path):
+        header, raw = npy(path)
+        return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+
+    def test_apply_adds(self):
+        x, out = self.save("x.npy", range(12), [1, 3, 4]), self.folder / "y.npy"
+        spec = ["sinusoidal", "dim=4"]
+        run("apply", *spec, "--add", "--scale-sqrt-dim", "--input", x, "-o", out)
+        y = self.floats(out)
+        self.assertEqual(y[:4], [0, 3, 4, 7])  # 2x and sin 0, cos 0, sin 0, cos 0
+        gate, ends = self.save("g.npy", [0.0], []), self.save("e.npy", [100] * 4, [1, 4])
+        run("apply", *spec, "--add", "--scale", "2", "--gate", gate, "--gate-spec", '{"sinusoidal": {"dim": 4, "position_offset": 1}}',
+            "--first", ends, "--last", ends, "--input", x, "-o", out)
+        gated = self.floats(out)
+        self.assertAlmostEqual(gated[4] - 8, y[8] - 16, places=5)  # position 1 with the row of position 2
+        self.assertAlmostEqual(gated[0], 100 + 0.8414710, places=4)
+        mask = self.save("m.npy", [0, 1, 1], [1, 3])
+        self.assertIn("mask", run("apply", *spec, "--add", "--zero-padding", mask, "--input", x, "-o", out, check=1).stderr.decode())  # f32
+        run("apply", *spec, "--add", "--dropout", "0.999999", "--seed", "3", "--input", x, "-o", out)
+        self.assertEqual(self.floats(out), [0] * 12)
+        run("apply", *spec, "--scale", "2", "--input", x, "-o", out, check=2)  # without --add
+        run("apply", *spec, "--add", "--inverse", "--input", x, "-o", out, check=2)
+        self.assertIn("add.dropout", run("apply", *spec, "--add", "--dropout", "1", "--input", x, "-o", out, check=1).stderr.decode())
+
+    def test_upload_prints_the_hash(self):
+        path = self.save("x.npy", range(12), [3, 4])
+        result = run("upload", path)
+        self.assertEqual(result.stdout.decode().strip(), hashlib.sha256(npy(path)[1]).hexdigest())
+        self.assertIn("--server", result.stderr.decode())
+        self.assertEqual(json.loads(run("--json", "upload", path).stdout)["size_bytes"], "48")
+        run("upload", self.folder / "absent.npy", check=1)
 
     def test_apply_and_back(self):
         values = [((i * 2654435761) % 1000) / 500 - 1 for i in range(2 * 3 * 2 * 8)]

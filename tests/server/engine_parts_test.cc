@@ -206,6 +206,19 @@ TEST(PlanCache, ForgetsTheOldestWhenTheyAreTooLarge) {
   EXPECT_NE(one.Find(narrow.spec, std::nullopt, narrow.precision), nullptr);
 }
 
+TEST(PlanCache, CountsWeightsAndDoesNotKeepLargeOnes) {
+  PlanCache plans(100, 1 << 20);
+  const TableSource a = Rope(4, 10000), b = Rope(4, 500), c = Rope(4, 600), d = Rope(4, 700);
+  for (const auto& [source, bytes] : {std::pair(&a, 262144), {&b, 262144}, {&c, 262144}, {&d, 262144}}) {
+    ASSERT_TRUE(plans.Resolve(source->spec, std::nullopt, source->precision, bytes).ok());
+  }
+  EXPECT_EQ(plans.Find(a.spec, std::nullopt, a.precision), nullptr);
+  EXPECT_NE(plans.Find(b.spec, std::nullopt, b.precision), nullptr);
+  ASSERT_TRUE(plans.Resolve(a.spec, std::nullopt, a.precision, 262145).ok());
+  EXPECT_EQ(plans.Find(a.spec, std::nullopt, a.precision), nullptr);
+  EXPECT_NE(plans.Find(b.spec, std::nullopt, b.precision), nullptr);  // nothing had to go for it
+}
+
 TEST(PlanCache, KeepsLengthsApartWhereTheyCount) {
   RopeSpec spec;
   spec.head_dim = 8;

@@ -1,0 +1,442 @@
+#include "kernels/cpu/add.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "absl/status/status.h"
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/narrow.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/add.cc"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+
+#include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/philox-inl.h"
+#include "kernels/cpu/stores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Encodings that are worked with at a time, elements: 128 KiB of f32.
+inline constexpr int64_t kBlockElements = 32768;
+// Channels of a vector at a time.
+inline constexpr int64_t kChannels = 8192;
+// Elements whose dropout is decided at a time.
+inline constexpr int64_t kDropout = 512;
+
+// One vector of C as the scalar target, and loops everywhere else, see it: Load and Store of `count` elements from `lanes`.
+#if HWY_TARGET == HWY_SCALAR
+
+template <typename T>
+struct Ops {
+  using C = ComputeType<T>;
+  using Vector = C;
+  static constexpr int64_t Lanes() { return 1; }
+  static Vector Load(const T* from, int64_t) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return Widen<C>(value);
+  }
+  static void Store(Vector v, T* to, int64_t) {
+    const T value = Narrow<T>(v);
+    std::memcpy(to, &value, sizeof(T));
+  }
+  static Vector LoadC(const C* from, int64_t) {
+    C value;
+    std::memcpy(&value, from, sizeof(C));
+    return value;
+  }
+  static void StoreC(Vector v, C* to, int64_t) { std::memcpy(to, &v, sizeof(C)); }
+  static Vector Set(C value) { return value; }
+  static Vector Add(Vector a, Vector b) { return a + b; }
+  static Vector Sub(Vector a, Vector b) { return a - b; }
+  static Vector Mul(Vector a, Vector b) { return a * b; }
+  static Vector MulAdd(Vector a, Vector b, Vector c) { return std::fma(a, b, c); }
+  static Vector KeepWhere(Vector v, const int32_t* keep) { return *keep != 0 ? v : C{0}; }
+};
+
+#else
+
+template <typename T>
+struct Ops {
+  using C = ComputeType<T>;
+  using DF = hn::ScalableTag<C>;
+  using Vector = hn::Vec<DF>;
+  static HWY_INLINE int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(DF())); }
+
+  static HWY_INLINE Vector Load(const T* from, int64_t count) {
+    const DF df;
+    if constexpr (sizeof(T) == 2) {
+      const hn::Rebind<uint16_t, DF> du16;
+      const auto bits = LoadUpTo(du16, reinterpret_cast<const uint16_t*>(from), count);
+      if constexpr (std::is_same_v<T, F16>) {
+        return WidenF16(df, bits);
+      } else {
+        return WidenBF16(df, bits);
+      }
+    } else {
+      return LoadUpTo(df, from, count);
+    }
+  }
+  static HWY_INLINE void Store(Vector v, T* to, int64_t count) {
+    const DF df;
+    if constexpr (sizeof(T) == 2) {
+      const hn::Rebind<uint16_t, DF> du16;
+      auto* bits = reinterpret_cast<uint16_t*>(to);
+      if constexpr (std::is_same_v<T, F16>) {
+        Put(NarrowToF16(df, v), du16, bits, count);
+      } else {
+        Put(NarrowToBF16(df, v), du16, bits, count);
+      }
+    } else {
+      Put(CanonicalizeNaN(df, v), df, to, count);
+    }
+  }
+  static HWY_INLINE Vector LoadC(const C* from, int64_t count) { return LoadUpTo(DF(), from, count); }
+  static HWY_INLINE void StoreC(Vector v, C* to, int64_t count) { Put(v, DF(), to, count); }
+  static HWY_INLINE Vector Set(C value) { return hn::Set(DF(), value); }
+  static HWY_INLINE Vector Add(Vector a, Vector b) { return hn::Add(a, b); }
+  static HWY_INLINE Vector Sub(Vector a, Vector b) { return hn::Sub(a, b); }
+  static HWY_INLINE Vector Mul(Vector a, Vector b) { return hn::Mul(a, b); }
+  static HWY_INLINE Vector MulAdd(Vector a, Vector b, Vector c) { return hn::MulAdd(a, b, c); }
+  // `keep`: all ones or zero, a whole vector of them.
+  static HWY_INLINE Vector KeepWhere(Vector v, const int32_t* keep) {
+    const DF df;
+    const hn::Rebind<int32_t, DF> di32;
+    const auto mask = hn::LoadU(di32, keep);
+    if constexpr (sizeof(C) == 8) {
+      return hn::And(v, hn::BitCast(df, hn::PromoteTo(hn::Rebind<int64_t, DF>(), mask)));
+    } else {
+      return hn::And(v, hn::BitCast(df, mask));
+    }
+  }
+
+ private:
+  template <class D>
+  static HWY_INLINE void Put(hn::Vec<D> v, D d, hn::TFromD<D>* to, int64_t count) {
+    if (HWY_LIKELY(count >= static_cast<int64_t>(hn::Lanes(d)))) {
+      hn::StoreU(v, d, to);
+    } else {
+      StoreFirst(v, d, to, count);
+    }
+  }
+};
+
+#endif
+
+// keep[i] = all ones where element first + i is kept, else 0; i < kDropout.
+HWY_INLINE void DecideDropout(const DropoutRule& rule, uint64_t first, int64_t count, uint32_t* words, int32_t* keep) {
+  const int64_t skipped = static_cast<int64_t>(first % 4);
+  PhiloxWords(rule.seed, rule.offset, first / 4, skipped + count, words);
+  // As signed numbers, which compare everywhere: word ≥ threshold is word > threshold − 1.
+  const bool all = rule.threshold == 0, none = rule.threshold > UINT32_MAX;
+  const auto limit = static_cast<int32_t>(static_cast<uint32_t>(rule.threshold - 1) ^ 0x80000000u);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto word = static_cast<int32_t>(words[skipped + i] ^ 0x80000000u);
+    keep[i] = -static_cast<int32_t>((word > limit) & !none) | -static_cast<int32_t>(all);
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+
+// y = scale·x (+ p) of the elements of a step that showed a NaN (or infinities of both signs): rare.
+template <typename T>
+HWY_NOINLINE void AddSlowly(float scale, const T* x, T* y, const float* p, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    T value;
+    std::memcpy(&value, x + i, sizeof(T));
+    const float v = Widen<float>(value);
+    value = Narrow<T>(p == nullptr ? scale * v : std::fma(scale, v, p[i]));
+    std::memcpy(y + i, &value, sizeof(T));
+  }
+}
+
+// y = scale·x (+ p) in whole steps, without a check for the end or for NaNs but one. Returns how many elements were done;
+// what is left is less than a step.
+template <typename T, bool kAdds>
+int64_t AddWholeSteps(float scale_value, const T* x, T* y, const float* p, int64_t n) {
+  static_assert(sizeof(T) == 2);
+  const hn::ScalableTag<float> df;
+  const hn::Repartition<uint16_t, decltype(df)> du16;
+  const hn::Rebind<uint16_t, decltype(df)> du16_half;
+  const auto scale = hn::Set(df, scale_value);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
+  const auto* from = reinterpret_cast<const uint16_t*>(x);
+  auto* to = reinterpret_cast<uint16_t*>(y);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    hn::Vec<decltype(df)> a, b;
+    if constexpr (std::is_same_v<T, BF16>) {
+      WidenBF16EvenOdd(df, hn::LoadU(du16, from + i), a, b);
+    } else {
+      a = WidenF16(df, hn::LoadU(du16_half, from + i));
+      b = WidenF16(df, hn::LoadU(du16_half, from + i + lanes));
+    }
+    if constexpr (kAdds) {
+      auto pa = hn::LoadU(df, p + i), pb = hn::LoadU(df, p + i + lanes);
+      if constexpr (std::is_same_v<T, BF16>) {
+        const auto low = pa;
+        pa = hn::ConcatEven(df, pb, low);
+        pb = hn::ConcatOdd(df, pb, low);
+      }
+      a = hn::MulAdd(scale, a, pa);
+      b = hn::MulAdd(scale, b, pb);
+    } else {
+      a = hn::Mul(scale, a);
+      b = hn::Mul(scale, b);
+    }
+    if (HWY_UNLIKELY(!hn::AllFalse(df, hn::IsNaN(hn::Add(a, b))))) {
+      AddSlowly(scale_value, x + i, y + i, kAdds ? p + i : nullptr, 2 * lanes);
+      continue;
+    }
+    if constexpr (std::is_same_v<T, BF16>) {
+      hn::StoreU(NarrowToBF16EvenOddAnyNaN(df, a, b), du16, to + i);
+    } else {
+      hn::StoreU(NarrowToF16AnyNaN(df, a), du16_half, to + i);
+      hn::StoreU(NarrowToF16AnyNaN(df, b), du16_half, to + i + lanes);
+    }
+  }
+  return i;
+}
+
+#endif
+
+template <typename T>
+class Adder {
+ public:
+  using C = ComputeType<T>;
+  using O = Ops<T>;
+
+  Adder(const AddTask& task, C* prepared, const CancelFlag* cancel) : task_(task), prepared_(prepared), cancel_(cancel) {}
+
+  // Rows [begin, end). False when cancelled.
+  bool Run(int64_t begin, int64_t end) {
+    const int64_t batch = task_.batch;
+    while (begin < end) {
+      const int64_t token = begin / batch, b = begin % batch;
+      if (b != 0 || end - begin < batch) {  // part of a token
+        const int64_t stop = std::min(end, (token + 1) * batch);
+        if (!Block(token, token + 1, b, b + stop - begin)) return false;
+        begin = stop;
+        continue;
+      }
+      const int64_t tokens = std::min(end / batch - token, std::max<int64_t>(1, kBlockElements / task_.dim));
+      if (!Block(token, token + tokens, 0, batch)) return false;
+      begin += tokens * batch;
+    }
+    return true;
+  }
+
+ private:
+  bool Block(int64_t t0, int64_t t1, int64_t b0, int64_t b1) {
+    // With a block of several tokens the vectors are short.
+    for (int64_t channel = 0; channel < task_.dim; channel += kChannels) {
+      const int64_t channels = std::min(kChannels, task_.dim - channel);
+      const bool shared = prepared_ != nullptr && !PerBatch();
+      for (int64_t b = b0; b < b1; ++b) {
+        if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return false;
+        if (prepared_ != nullptr && (b == b0 || !shared)) {
+          for (int64_t t = t0; t < t1; ++t) Prepare(b, t, channel, channels, prepared_ + (t - t0) * channels);
+        }
+        for (int64_t t = t0; t < t1; ++t) Vector(b, t, channel, channels, t - t0);
+      }
+    }
+    return true;
+  }
+
+  // Whether the encodings of a token differ from batch row to batch row.
+  bool PerBatch() const {
+    return task_.pe.batch_stride != 0 || (task_.other.data != nullptr && task_.other.batch_stride != 0) ||
+           (task_.gate.data != nullptr && task_.gate.batch_stride != 0) ||
+           (task_.first.data != nullptr && task_.first.index_batch_stride != 0) ||
+           (task_.last.data != nullptr && task_.last.index_batch_stride != 0);
+  }
+
+  static const C* At(const AddRows& rows, int64_t b, int64_t t, int64_t channel) {
+    return static_cast<const C*>(rows.data) + b * rows.batch_stride + t * rows.token_stride + channel;
+  }
+
+  const C* End(const AddEnds& ends, int64_t b, int64_t t, int64_t channel) const {
+    const int32_t row = ends.data == nullptr ? -1 : ends.index[b * ends.index_batch_stride + t];
+    return row < 0 ? nullptr : static_cast<const C*>(ends.data) + row * task_.dim + channel;
+  }
+
+  // The encodings of one vector, gate and ends included.
+  void Prepare(int64_t b, int64_t t, int64_t channel, int64_t channels, C* out) const {
+    const C* pe = At(task_.pe, b, t, channel);
+    if (task_.other.data != nullptr) {
+      Blend(pe, At(task_.other, b, t, channel), At(task_.gate, b, t, channel * task_.gate_channel_stride), channels, out);
+    } else {
+      std::memcpy(out, pe, static_cast<size_t>(channels) * sizeof(C));
+    }
+    AddTo(out, End(task_.first, b, t, channel), channels);
+    AddTo(out, End(task_.last, b, t, channel), channels);
+  }
+
+  void Blend(const C* a, const C* b, const C* gate, int64_t n, C* out) const {
+    const int64_t lanes = O::Lanes();
+    const auto one = O::Set(C{1});
+    C single;
+    std::memcpy(&single, gate, sizeof(C));
+    const auto g_of_all = O::Set(single);
+    for (int64_t i = 0; i < n; i += lanes) {
+      const auto g = task_.gate_channel_stride == 0 ? g_of_all : O::LoadC(gate + i, n - i);
+      const auto rest = O::Mul(O::Sub(one, g), O::LoadC(b + i, n - i));
+      O::StoreC(O::MulAdd(g, O::LoadC(a + i, n - i), rest), out + i, n - i);
+    }
+  }
+
+  static void AddTo(C* p, const C* end, int64_t n) {
+    if (end == nullptr) return;
+    for (int64_t i = 0; i < n; i += O::Lanes()) {
+      O::StoreC(O::Add(O::LoadC(p + i, n - i), O::LoadC(end + i, n - i)), p + i, n - i);
+    }
+  }
+
+  // Channels [channel, channel + n) of one vector; `row` is its place in the block.
+  void Vector(int64_t b, int64_t t, int64_t channel, int64_t n, int64_t row) const {
+    const T* x = static_cast<const T*>(task_.x) + b * task_.x_batch_stride + t * task_.x_token_stride + channel;
+    T* y = static_cast<T*>(task_.y) + b * task_.y_batch_stride + t * task_.y_token_stride + channel;
+    if (task_.hidden != nullptr && task_.hidden[b * task_.hidden_batch_stride + t] != 0) {
+      std::memset(static_cast<void*>(y), 0, static_cast<size_t>(n) * sizeof(T));
+      return;
+    }
+    const C* p = task_.pe.data == nullptr ? nullptr
+                 : prepared_ != nullptr   ? prepared_ + row * n
+                                          : At(task_.pe, b, t, channel);
+    if (task_.dropout.on) {
+      const int64_t e = task_.first_element + b * task_.element_batch_stride + t * task_.element_token_stride + channel;
+      return p == nullptr ? Drop<false>(x, y, p, n, e) : Drop<true>(x, y, p, n, e);
+    }
+    return p == nullptr ? Plain<false>(x, y, p, n) : Plain<true>(x, y, p, n);
+  }
+
+  template <bool kAdds>
+  HWY_INLINE typename O::Vector Value(typename O::Vector scale, const T* x, const C* p, int64_t left) const {
+    const auto v = O::Load(x, left);
+    if constexpr (kAdds) {
+      return O::MulAdd(scale, v, O::LoadC(p, left));
+    } else {
+      return O::Mul(scale, v);
+    }
+  }
+
+  template <bool kAdds>
+  void Plain(const T* x, T* y, const C* p, int64_t n) const {
+    const auto scale = O::Set(static_cast<C>(task_.scale));
+    const int64_t lanes = O::Lanes();
+    int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (sizeof(T) == 2) {
+      i = AddWholeSteps<T, kAdds>(static_cast<float>(task_.scale), x, y, p, n);
+    } else {
+      for (; i + lanes <= n; i += lanes) O::Store(Value<kAdds>(scale, x + i, p + i, lanes), y + i, lanes);
+    }
+#endif
+    for (; i < n; i += lanes) O::Store(Value<kAdds>(scale, x + i, p + i, n - i), y + i, n - i);
+  }
+
+  template <bool kAdds>
+  void Drop(const T* x, T* y, const C* p, int64_t n, int64_t first_element) const {
+    HWY_ALIGN uint32_t words[kDropout + 4 + kMaxPhiloxStep];
+    HWY_ALIGN int32_t keep[kDropout + HWY_MAX_BYTES / 4];
+    const auto scale = O::Set(static_cast<C>(task_.scale));
+    const auto factor = O::Set(static_cast<C>(task_.dropout.factor));
+    const int64_t lanes = O::Lanes();
+    for (int64_t start = 0; start < n; start += kDropout) {
+      const int64_t count = std::min(kDropout, n - start);
+      DecideDropout(task_.dropout, static_cast<uint64_t>(first_element + start), count, words, keep);
+      for (int64_t j = 0; j < count; j += lanes) {
+        const int64_t i = start + j;
+        const auto v = O::Mul(Value<kAdds>(scale, x + i, p + i, n - i), factor);
+        O::Store(O::KeepWhere(v, keep + j), y + i, n - i);
+      }
+    }
+  }
+
+  const AddTask& task_;
+  C* const prepared_;
+  const CancelFlag* const cancel_;
+};
+
+// False when cancelled. `prepared`: room for the block's encodings where they are more than a table's rows; else null.
+bool AddRange(const AddTask* task, int64_t begin, int64_t end, const CancelFlag* cancel, void* prepared) {
+  return VisitFloat(task->dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return Adder<T>(*task, static_cast<ComputeType<T>*>(prepared), cancel).Run(begin, end);
+  });
+}
+
+int64_t AddBlockElements() { return kBlockElements; }
+// Bytes of x and y that one core moves in well under a millisecond; where every element has its random word, fewer.
+int64_t AddSliceBytes(bool dropout) {
+  if (HWY_TARGET == HWY_SCALAR) return dropout ? 32 << 10 : 128 << 10;
+  return dropout ? 256 << 10 : 1 << 20;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace phasor {
+namespace {
+
+HWY_EXPORT(AddRange);
+HWY_EXPORT(AddBlockElements);
+HWY_EXPORT(AddSliceBytes);
+
+absl::Status CheckAdd(const AddTask& task, RowRange rows) {
+  if (task.batch < 0 || task.tokens < 0 || task.dim < 0) {
+    return absl::InvalidArgumentError("add: extents must be at least 0");
+  }
+  if (!IsFloat(task.dtype)) return absl::InvalidArgumentError("add: the element type must be a float");
+  if (rows.begin < 0 || rows.end > task.batch * task.tokens) {
+    return absl::InvalidArgumentError("add: rows outside [0, batch·tokens)");
+  }
+  if (rows.begin >= rows.end || task.dim == 0) return absl::OkStatus();
+  if (task.x == nullptr || task.y == nullptr) return absl::InvalidArgumentError("add: x and y must not be null");
+  if (task.other.data != nullptr && (task.pe.data == nullptr || task.gate.data == nullptr)) {
+    return absl::InvalidArgumentError("add: a second encoding needs a first one and a gate");
+  }
+  if ((task.first.data != nullptr && task.first.index == nullptr) ||
+      (task.last.data != nullptr && task.last.index == nullptr)) {
+    return absl::InvalidArgumentError("add: ends need an index");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunAdd(const AddTask& task, RowRange rows, const CancelFlag* cancel) {
+  if (absl::Status status = CheckAdd(task, rows); !status.ok()) return status;
+  if (rows.begin >= rows.end || task.dim == 0) return absl::OkStatus();
+  std::unique_ptr<std::byte[]> prepared;
+  const bool prepares =
+      task.pe.data != nullptr && (task.other.data != nullptr || task.first.data != nullptr || task.last.data != nullptr);
+  if (prepares) {
+    const int64_t element = task.dtype == DType::kF64 ? 8 : 4;
+    prepared.reset(new (std::nothrow) std::byte[static_cast<size_t>(HWY_DYNAMIC_DISPATCH(AddBlockElements)() * element)]);
+    if (prepared == nullptr) return absl::ResourceExhaustedError("add: no memory for a block of encodings");
+  }
+  const bool done = HWY_DYNAMIC_DISPATCH(AddRange)(&task, rows.begin, rows.end, cancel, prepared.get());
+  return done ? absl::OkStatus() : absl::CancelledError("add: cancelled");
+}
+
+int64_t AddRowsPerSlice(const AddTask& task) {
+  const int64_t row_bytes = std::max<int64_t>(1, task.dim * SizeOf(task.dtype));
+  return std::max<int64_t>(1, HWY_DYNAMIC_DISPATCH(AddSliceBytes)(task.dropout.on) / row_bytes);
+}
+
+}  // namespace phasor
+#endif  // HWY_ONCE
