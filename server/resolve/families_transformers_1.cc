@@ -124,7 +124,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "edgetam", .read = &ReadParts},
 {.model_type = "edgetamvideo", .read = &ReadVisionRope, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "edgetamvisionmodel", .read = &ReadParts},
-{.model_type = "efficientloftr", .read = &ReadVisionRope, .hidden = 256, .heads = 8, .kv_heads = 8},
+{.model_type = "efficientloftr", .read = &ReadOther, .hidden = 256, .heads = 8, .kv_heads = 8},
 {.model_type = "efficientnet", .read = &ReadNone, .layers = 64},
 {.model_type = "embeddinggemma2", .read = &ReadRope, .hidden = 512, .heads = 4, .kv_heads = 2, .layers = 24, .head_dim = 256, .max_position = 262144, .base = 1000000.0, .rope_parameters = R"({"full_attention":{"rope_theta":1000000.0,"rope_type":"default"},"sliding_attention":{"rope_theta":10000.0,"rope_type":"default"}})"},
 {.model_type = "emu3", .read = &ReadParts},

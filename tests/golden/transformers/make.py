@@ -89,7 +89,7 @@ def group_name(path, text, module):
     name = ""
     if path and path != text:
         keys = [key.removesuffix("_config") for key in path.split(".")]
-        name = ".".join(key for i, key in enumerate(keys) if key != "thinker" and (key != "text" or i == 0))
+        name = ".".join(key for i, key in enumerate(keys) if key not in ("thinker", "vlm") and (key != "text" or i == 0))
     return name, side.group(2) if side else ""
 
 

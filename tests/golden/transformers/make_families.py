@@ -76,7 +76,7 @@ READERS = {
     "relative_sinusoidal": "&ReadRelativeSinusoid",
     "rope_2d_dinov3": "&ReadDinoV3",
     "axial": "&ReadVisionRope",
-    "axial_grid": "&ReadVisionRope",
+    "axial_grid": "&ReadOther",
     "sinusoidal": "&ReadSinusoid",
     "learned": "&ReadLearned",
 }

@@ -83,6 +83,36 @@ void CheckRope(const LayerEncoding& layer, const Value& want) {
   EXPECT_EQ(layer.query_scale, Has(want, "query_scale") ? want["query_scale"]["formula"].GetString() : "");
 }
 
+// Which coordinate turns each pair, by the expectation's own words.
+void CheckAxes(const LayerEncoding& layer, const Value& want) {
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  ASSERT_TRUE(spec.axes.has_value());
+  std::vector<int64_t> sections;
+  for (const Value& section : want["mrope_section"].GetArray()) sections.push_back(section.GetInt64());
+  EXPECT_EQ(spec.axes->sections, sections);
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  std::vector<int64_t> axes;
+  for (const Value& axis : want["axis_of_pair"].GetArray()) axes.push_back(axis.GetInt64());
+  EXPECT_THAT(std::get<AnglePlan>(resolved->plan).axis_of_pair, ::testing::ElementsAreArray(axes));
+}
+
+// An image tower: rows, then columns, with the same frequencies.
+void CheckGrid(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kRope);
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  EXPECT_EQ(*spec.rotary_dim, want["rotary_dim"].GetInt64());
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  const auto expected = want["inv_freq"].GetArray();
+  ASSERT_EQ(plan.inv_freq.size(), 2u * expected.Size());
+  for (size_t i = 0; i < plan.inv_freq.size(); ++i) {
+    ExpectClose(plan.inv_freq[i], expected[static_cast<unsigned>(i % expected.Size())], 1e-14, "inv_freq");
+    EXPECT_EQ(plan.axis_of_pair[i], i / expected.Size()) << "pair " << i;
+  }
+}
+
 void CheckAlibi(const LayerEncoding& layer, const Value& want) {
   ASSERT_EQ(layer.kind, PositionKind::kAlibi);
   const AlibiSpec& spec = std::get<AlibiSpec>(layer.spec->spec);
@@ -138,7 +168,10 @@ void CheckEntry(const ModelEncoding& model, const Value& want) {
   } else {
     EXPECT_EQ(layer->softmax_scale, std::nullopt);
   }
-  if (kind == "rope") return CheckRope(*layer, want);
+  if (kind == "rope" || kind == "mrope") CheckRope(*layer, want);
+  if (kind == "mrope") CheckAxes(*layer, want);
+  if (kind == "rope" || kind == "mrope") return;
+  if (kind == "vision_rope_2d") return CheckGrid(*layer, want);
   if (kind == "alibi") return CheckAlibi(*layer, want);
   if (kind == "sinusoidal") return CheckSinusoidal(*layer, want);
   if (kind == "none") {

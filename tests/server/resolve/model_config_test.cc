@@ -228,7 +228,14 @@ TEST(Types, KnownButUnservedAreNotRead) {
 TEST(Types, SectionsAloneMakeItMultiAxis) {
   const LayerEncoding layer = LayerOf(
       Read(Llama(R"("rope_theta":1e4,"rope_scaling":{"rope_type":"default","type":"default","mrope_section":[16,24,24]})")));
-  EXPECT_EQ(layer.unserved, "mrope");
+  ASSERT_TRUE(RopeOf(layer).axes.has_value());
+  EXPECT_EQ(RopeOf(layer).axes->sections, (std::vector<int64_t>{16, 24, 24}));
+  EXPECT_EQ(*RopeOf(layer).axes->layout, AxisLayout::kChunked);
+}
+
+TEST(Types, SectionsThatDoNotFitNameTheirKey) {
+  EXPECT_EQ(ErrorField(Llama(R"("rope_theta":1e4,"rope_scaling":{"type":"mrope","mrope_section":[16,24,25]})")),
+            "rope_scaling.mrope_section");
 }
 
 TEST(Partial, WidthIsTruncatedAsTheLibrariesDo) {
