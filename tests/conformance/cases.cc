@@ -126,6 +126,22 @@ void AppendGivenRope(std::vector<Case>& cases) {
   cases.push_back({"rope_default/xpos", xpos, {}});
 }
 
+// Rotations that do more than turn pairs.
+void AppendPolar(std::vector<Case>& cases) {
+  PopeSpec pope;
+  pope.head_dim = 37;
+  pope.delta = MakeWeight({2, 37}, std::vector<double>(74, -1.5));
+  cases.push_back({"pope/two-heads", pope, {}});
+  FopeSpec fope;
+  fope.head_dim = 16;
+  fope.training_length = 4096;
+  std::vector<double> coefficients;
+  for (int i = 0; i < 2 * 6 * 5; ++i) coefficients.push_back(0.125 * (i % 7) - 0.25);
+  fope.cos_coef = MakeWeight({2, 6, 5}, coefficients, "cos");
+  fope.sin_coef = MakeWeight({2, 6, 5}, coefficients, "sin");
+  cases.push_back({"fope/two-mixtures", fope, {}});
+}
+
 void AppendRope(std::vector<Case>& cases) {
   cases.push_back({"rope_default/llama-2-7b", Rope(128, 10000), {}});
   cases.push_back({"rope_default/one-pair", Rope(2, 10000), {}});
@@ -305,6 +321,7 @@ std::vector<Case> ConformanceCases() {
   std::vector<Case> cases;
   AppendRope(cases);
   AppendAxes(cases);
+  AppendPolar(cases);
   AppendOthers(cases);
   AppendWindowCases(cases);
   AppendTables(cases);

@@ -67,7 +67,7 @@ TEST(ParseAddTest, ErrorsNameTheField) {
            {Text("", "positions { range { start: 2147483647 count: 3 } }"),
             {kBad, "items[0].positions.range", "2147483649", "2147483647"}},
            {Text("offsets { first { " + F32("[2, 4]", 8) + " } }",
-                 "positions { ids { dtype: DTYPE_F64 shape: [3] data: \"" + std::string(24, '\1') + "\" } }"),
+                 "positions { ids { dtype: DTYPE_F64 shape: [3] data: \"" + std::string(24, '@') + "\" } }"),
             {kBad, "items[0].positions", "fractional", "whole"}},
            {Text("", "positions { multi_axis { axes { dtype: DTYPE_I32 shape: [3] data: \"" + std::string(12, '\1') +
                          "\" } axes { dtype: DTYPE_I32 shape: [3] data: \"" + std::string(12, '\1') + "\" } } }"),

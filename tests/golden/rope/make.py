@@ -131,6 +131,19 @@ def capture_query(module, hidden, **kwargs):
     return seen["q"].numpy(), seen["k"].numpy()
 
 
+class Cached:
+    """A cache that has seen so many tokens and holds none."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def get_seq_length(self, *_):
+        return self.seen
+
+    def update(self, key, value, *_, **__):
+        return key, value
+
+
 def identity(*linears):
     for linear in linears:
         with torch.no_grad():
@@ -166,18 +179,14 @@ def from_transformers():
     attention = llama4.Llama4TextAttention(config, 3)
     attention.use_rope = False
     identity(attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
-    positions = torch.tensor([0, 8190, 8191, 16383, 131071])
     x = random(1, 5, 32, seed=5)
-    arguments = dict(position_embeddings=None, attention_mask=None, past_key_values=None)
-    names = llama4.Llama4TextAttention.forward.__code__.co_varnames
-    arguments["cache_position" if "cache_position" in names else "position_ids"] = (
-        positions if "cache_position" in names else positions[None])
-    q, _ = capture_query(attention, torch.from_numpy(x), **arguments)
-    still = {"rope": {"headDim": "16", "invFreq": {"invFreq": [0.0] * 8}}}
-    item = {"spec": still, "positions": ids(positions), "layout": "LAYOUT_BHSD",
-            "rotate": {"queryScale": {"floorScale": {"coefficient": 0.1, "period": "8192", "shift": "1"}}}}
     heads = x.reshape(1, 5, 2, 16).transpose(0, 2, 1, 3)
-    cases.append(case("llama4/attn_temperature_tuning", item, [heads], [q], 2 * ULP))
+    still = {"rope": {"headDim": "16", "invFreq": {"invFreq": [0.0] * 8}}}
+    for seen in (8189, 131068):  # the library counts from the cached length
+        q, _ = capture_query(attention, torch.from_numpy(x), position_embeddings=None, attention_mask=None, cache=Cached(seen))
+        item = {"spec": still, "positions": ids(range(seen, seen + 5)), "layout": "LAYOUT_BHSD",
+                "rotate": {"queryScale": {"floorScale": {"coefficient": 0.1, "period": "8192", "shift": "1"}}}}
+        cases.append(case(f"llama4/attn_temperature_tuning-{seen}", item, [heads], [q], 2 * ULP))
     # Ministral 3: its own function of the positions.
     from transformers.models.ministral3 import modeling_ministral3 as ministral
     function = next(getattr(ministral, n) for n in dir(ministral) if "attn_scale" in n)
