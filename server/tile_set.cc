@@ -10,6 +10,16 @@ constexpr int64_t kDenseRows = 512;
 constexpr int64_t kDearTileBytes = int64_t{8} << 20;
 constexpr int64_t kDearTileRows = kTileRows / 4;
 
+// Values that take so long that a whole tile is only made when much of it is asked for.
+bool IsSlow(const Plan& plan, DType dtype, bool slow_backend) {
+  constexpr size_t kManyTerms = 256;
+  if (std::holds_alternative<AnglePlan>(plan)) return dtype == DType::kF64 || slow_backend;
+  if (const auto* sandwich = std::get_if<SandwichPlan>(&plan)) {
+    return sandwich->half_frequencies.size() > kManyTerms || slow_backend;
+  }
+  return std::holds_alternative<KerplePlan>(plan) && slow_backend;
+}
+
 }  // namespace
 
 std::vector<TileUse> TilesOfRange(int64_t first, int64_t count) {
@@ -45,8 +55,7 @@ std::vector<TileUse> TilesOfPositions(const PositionSet& positions, int64_t offs
 
 bool TileSet::Wanted(const TileUse& use, bool scattered, int64_t tile_bytes) const {
   if (scattered && use.rows < kDenseRows) return false;
-  const bool slow_values = key_.plan->angle() != nullptr && (key_.dtype == DType::kF64 || core_->slow_backend);
-  const bool dear = slow_values || tile_bytes > kDearTileBytes;
+  const bool dear = IsSlow(key_.plan->resolved.plan, key_.dtype, core_->slow_backend) || tile_bytes > kDearTileBytes;
   return !dear || use.rows >= kDearTileRows;
 }
 

@@ -270,6 +270,49 @@ void AddAdditions(GateList& gates) {
   }
 }
 
+// Biases by positions that are no range, and with masks, in the one pass that writes them.
+void AddComposedBiases(GateList& gates) {
+  constexpr int64_t kBiasHeads = 8, kSize = 2048;
+  static std::vector<int32_t> padded, scattered;
+  static std::vector<uint8_t> there(kSize, 1);
+  std::mt19937 random(5);
+  for (int64_t k = 0; k < kSize; ++k) {
+    padded.push_back(static_cast<int32_t>(std::max<int64_t>(k - 300, 0)));
+    scattered.push_back(static_cast<int32_t>(random() % kSize));
+    there[static_cast<size_t>(k)] = random() % 8 == 0 ? 0 : 1;
+  }
+  static MaskRule causal, window, holes;
+  causal.causal = window.causal = holes.causal = true;
+  window.window_before = 512;
+  holes.key_padding = there.data();
+  struct Case {
+    const char* what;
+    const int32_t* positions;
+    const MaskRule* mask;
+    double limit;
+  };
+  for (const Case& c : {Case{"padded positions", padded.data(), nullptr, 1.5},
+                        {"scattered positions", scattered.data(), nullptr, 1.5},
+                        {"causal", nullptr, &causal, 1.5},
+                        {"causal window", nullptr, &window, 1.5},
+                        {"causal with padding", nullptr, &holes, 1.5}}) {
+    const std::string name = absl::StrCat("composed bias, ", c.what);
+    Kernel(name, "auto", [c] {
+      const BiasMatrixTask task{.heads = kBiasHeads,
+                                .queries = kSize,
+                                .keys = kSize,
+                                .vector = Shared().b,
+                                .vector_head_stride = 2 * kSize - 1,
+                                .first_distance = 1 - kSize,
+                                .key_positions = c.positions,
+                                .mask = c.mask,
+                                .out = Shared().a};
+      return Shared().backend->Run(task, {0, kBiasHeads * kSize}, nullptr);
+    });
+    gates.Add({"G13", absl::StrCat("bias [8, 2048, 2048] f32, ", c.what), name, "streaming_bias_128MiB", c.limit});
+  }
+}
+
 }  // namespace
 
 void AddKernelGates(GateList& gates) {
@@ -277,6 +320,7 @@ void AddKernelGates(GateList& gates) {
   AddRotations(gates);
   AddBiases(gates);
   AddAdditions(gates);
+  AddComposedBiases(gates);
 }
 
 }  // namespace phasor::bench
