@@ -16,6 +16,7 @@
 #include "client/cli/rotate_args.h"
 #include "client/cli/spec_arg.h"
 #include "client/cli/tool.h"
+#include "client/cli/wire_data.h"
 #include "client/cli/wire_names.h"
 
 namespace phasor::cli {
@@ -69,7 +70,10 @@ absl::StatusOr<Request> Build(Tool& tool, const ApplyArgs& args, const LoadedSpe
                               const std::shared_ptr<std::vector<LoadedArray>>& arrays) {
   Request request;
   v1::ApplyItem* item = request.message.add_items();
-  if (args.rotate.table.empty()) *item->mutable_spec() = loaded.spec;
+  if (args.rotate.table.empty()) {
+    *item->mutable_spec() = loaded.spec;
+    MoveData(*item->mutable_spec(), request.payloads);
+  }
   if (loaded.sequence_length) item->set_sequence_length(*loaded.sequence_length);
   if (loaded.max_position) item->set_max_position(*loaded.max_position);
   item->set_precision(args.precision);
@@ -78,6 +82,7 @@ absl::StatusOr<Request> Build(Tool& tool, const ApplyArgs& args, const LoadedSpe
     absl::StatusOr<PositionsArg> positions = ParsePositions(args.positions);
     if (!positions.ok()) return positions.status();
     *item->mutable_positions() = positions->Window(0, positions->count);
+    MoveData(*item->mutable_positions(), request.payloads);
   }
   const int64_t tokens = TokensOf(args.layout, arrays->front().info.shape);
   const absl::Status status = args.adding.add ? args.adding.Fill(tool, args.rotate, *item, request.payloads)
@@ -100,7 +105,7 @@ absl::Status Write(client::Client& client, const ApplyArgs& args, const LoadedSp
   std::vector<ArrayInfo> arrays;
   for (int i = 0; i < result.tensors_size(); ++i)
     arrays.push_back(InfoOf(inputs[static_cast<size_t>(i)].info.name, result.tensors(i)));
-  const auto metadata = MetadataOf(client, loaded.spec, result.fingerprint());
+  const auto metadata = MetadataOf(client, WithoutData(loaded.spec), result.fingerprint());
   if (!metadata.ok()) return metadata.status();
   auto writer = ArrayWriter::Create(args.output.path, *format, std::move(arrays), *metadata);
   if (!writer.ok()) return writer.status();

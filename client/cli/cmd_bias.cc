@@ -15,6 +15,7 @@
 #include "client/cli/result_file.h"
 #include "client/cli/spec_arg.h"
 #include "client/cli/tool.h"
+#include "client/cli/wire_data.h"
 #include "client/cli/wire_names.h"
 
 namespace phasor::cli {
@@ -70,7 +71,9 @@ absl::StatusOr<Answer> Ask(client::Client& client, const BiasArgs& args, const L
     bias->set_first_head(part.first_head);
     if (part.heads > 0) bias->set_head_count(part.heads);
   }
-  absl::StatusOr<Answer> answer = client.Precompute(request, options.payloads);
+  raw::Payloads payloads = options.payloads;
+  MoveData(*item->mutable_spec(), payloads);
+  absl::StatusOr<Answer> answer = client.Precompute(request, payloads);
   if (!answer.ok()) return answer;
   if (answer->message.results_size() != 1) return absl::InternalError("the server answered with another number of results");
   if (absl::Status status = ItemStatus(answer->message.results(0).status()); !status.ok()) return status;
@@ -179,7 +182,7 @@ absl::Status Write(Tool& tool, client::Client& client, const BiasArgs& args, con
   if (full) info.shape[info.shape.size() - 2] = args.queries;
   const absl::StatusOr<Answer> whole = Ask(client, args, loaded, *options, all, true);
   const std::string fingerprint = whole.ok() ? whole->message.results(0).fingerprint() : "";
-  const auto metadata = MetadataOf(client, loaded.spec, fingerprint);
+  const auto metadata = MetadataOf(client, WithoutData(loaded.spec), fingerprint);
   if (!metadata.ok()) return metadata.status();
   auto writer = ArrayWriter::Create(args.output.path, *format, {info}, *metadata);
   if (!writer.ok()) return writer.status();

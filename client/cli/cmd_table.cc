@@ -16,6 +16,7 @@
 #include "client/cli/result_file.h"
 #include "client/cli/spec_arg.h"
 #include "client/cli/tool.h"
+#include "client/cli/wire_data.h"
 #include "client/cli/wire_names.h"
 #include "kernels/core/narrow.h"
 
@@ -53,7 +54,10 @@ absl::StatusOr<Answer> Ask(client::Client& client, const TableArgs& args, const 
   table->set_inverse(args.inverse);
   table->set_indices(args.indices);
   table->set_include_inv_freq(args.inv_freq && begin == 0);
-  absl::StatusOr<Answer> answer = client.Precompute(request);
+  raw::Payloads payloads;
+  MoveData(*item->mutable_spec(), payloads);
+  MoveData(*table->mutable_positions(), payloads);
+  absl::StatusOr<Answer> answer = client.Precompute(request, payloads);
   if (!answer.ok()) return answer;
   if (answer->message.results_size() != 1) return absl::InternalError("the server answered with another number of results");
   if (absl::Status status = ItemStatus(answer->message.results(0).status()); !status.ok()) return status;
@@ -179,7 +183,7 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> Open(client::Client& client, const 
     arrays.push_back(InfoOf("inv_freq", first.inv_freq()));
     arrays.push_back({"attention_factor", DType::kF64, {}});
   }
-  const auto metadata = MetadataOf(client, loaded.spec, fingerprint);
+  const auto metadata = MetadataOf(client, WithoutData(loaded.spec), fingerprint);
   if (!metadata.ok()) return metadata.status();
   return ArrayWriter::Create(args.output.path, *format, std::move(arrays), *metadata);
 }
@@ -238,7 +242,7 @@ absl::Status Run(Tool& tool, const TableArgs& args) {
   if (!client.ok()) return client.status();
   absl::StatusOr<LoadedSpec> loaded = LoadSpec(args.spec, tool);
   if (!loaded.ok()) return loaded.status();
-  if (loaded->spec.has_alibi()) return UsageError(absl::StrCat(loaded->name, " is an attention bias; allowed: phasor bias"));
+  if (!IsTable(loaded->spec)) return UsageError(absl::StrCat(loaded->name, " has no table; allowed: phasor bias"));
   return args.output.path.empty() ? Preview(tool, **client, args, *loaded, *positions)
                                   : Write(tool, **client, args, *loaded, *positions);
 }

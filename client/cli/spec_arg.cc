@@ -334,4 +334,20 @@ absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
   return loaded;
 }
 
+bool IsTable(const v1::EncodingSpec& spec) {
+  switch (spec.scheme_case()) {
+    case v1::EncodingSpec::kRope:
+    case v1::EncodingSpec::kSinusoidal:
+    case v1::EncodingSpec::kTimestep:
+    case v1::EncodingSpec::kGaussianFourier:
+    case v1::EncodingSpec::kLearned:
+    case v1::EncodingSpec::kGridSinusoidal:
+    case v1::EncodingSpec::kPope:
+    case v1::EncodingSpec::kFope:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace phasor::cli

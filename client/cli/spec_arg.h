@@ -39,6 +39,9 @@ struct LoadedSpec {
 // one has numbers.
 absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool);
 
+// Whether the scheme has a table (else it is an attention bias or a score term).
+bool IsTable(const v1::EncodingSpec& spec);
+
 // The request for a model's configuration, for `resolve`: a .gguf file, or a config.json (a path, "-" or inline).
 absl::StatusOr<v1::ResolveModelRequest> LoadConfig(const SpecArg& argument);
 

@@ -50,8 +50,10 @@ bool AngleDirect(const AngleJob& job);
 bool AngleCompat(const AngleJob& job);
 // Exact, any whole positions, f64 (scalar, integers only).
 bool AngleF64(const AngleJob& job);
-// Exact, fractional positions, any dtype (scalar, integers only).
+// Exact, fractional positions, f32, f16 or bf16: polynomial of the product in three doubles.
 bool AngleFractional(const AngleJob& job);
+// Exact, fractional positions, f64 (scalar, integers only).
+bool AngleFractionalF64(const AngleJob& job);
 
 // The target that these run on: "AVX3".
 const char* AngleTargetName();

@@ -143,7 +143,8 @@ bool RunExact(AngleJob job, AngleSetupCache& setups) {
   if (job.dtype == DType::kF64 || !job.fractional_ids.empty()) {
     job.factor = ToReal128(job.plan->attention_factor);
     if (job.inverse) job.factor = Reciprocal(job.factor);
-    return job.fractional_ids.empty() ? AngleF64(job) : AngleFractional(job);
+    if (job.fractional_ids.empty()) return AngleF64(job);
+    return job.dtype == DType::kF64 ? AngleFractionalF64(job) : AngleFractional(job);
   }
   const auto setup = setups.Get(*job.plan, job.dtype, job.inverse);
   job.setup = setup.get();
@@ -175,22 +176,19 @@ bool AngleF64(const AngleJob& job) {
   return true;
 }
 
-bool AngleFractional(const AngleJob& job) {
-  return VisitFloat(job.dtype, [&job](auto type) {
-    using T = typename decltype(type)::type;
-    for (int64_t row = 0; row < job.rows; ++row) {
-      if (job.Cancelled()) return false;
-      const double position = job.fractional_ids[static_cast<size_t>(row)];
-      T* const cos = job.cos == nullptr ? nullptr : static_cast<T*>(job.cos) + row * job.row_stride;
-      T* const sin = job.sin == nullptr ? nullptr : static_cast<T*>(job.sin) + row * job.row_stride;
-      for (int64_t i = 0; i < job.pairs; ++i) {
-        const SinCos128 value = SinCosOfFractionalPosition(job.plan->frequencies[static_cast<size_t>(i)], position);
-        if (cos != nullptr) cos[i] = RoundTo<T>(Multiply(value.cos, job.factor));
-        if (sin != nullptr) sin[i] = RoundTo<T>(Multiply(value.sin, job.factor));
-      }
+bool AngleFractionalF64(const AngleJob& job) {
+  for (int64_t row = 0; row < job.rows; ++row) {
+    if (job.Cancelled()) return false;
+    const double position = job.fractional_ids[static_cast<size_t>(row)];
+    double* const cos = job.cos == nullptr ? nullptr : static_cast<double*>(job.cos) + row * job.row_stride;
+    double* const sin = job.sin == nullptr ? nullptr : static_cast<double*>(job.sin) + row * job.row_stride;
+    for (int64_t i = 0; i < job.pairs; ++i) {
+      const SinCos128 value = SinCosOfFractionalPosition(job.plan->frequencies[static_cast<size_t>(i)], position);
+      if (cos != nullptr) cos[i] = RoundTo<double>(Multiply(value.cos, job.factor));
+      if (sin != nullptr) sin[i] = RoundTo<double>(Multiply(value.sin, job.factor));
     }
-    return true;
-  });
+  }
+  return true;
 }
 
 absl::Status RunAngleTask(const AngleTask& task, RowRange rows, const CancelFlag* cancel, AngleSetupCache& setups) {
@@ -209,9 +207,9 @@ int64_t AngleRowsPerSlice(const AngleTask& task) {
   double cost = 0.8;
   if (task.plan->precision == Precision::kCompatF32) {
     cost = 2.2;
-  } else if (task.dtype == DType::kF64 || HasFractions(task)) {
-    cost = 150;
-  } else if (task.plan->axes > 1 || !task.positions.ids.empty() || task.positions.stride != 1) {
+  } else if (task.dtype == DType::kF64) {
+    cost = HasFractions(task) ? 160 : 130;
+  } else if (HasFractions(task) || task.plan->axes > 1 || !task.positions.ids.empty() || task.positions.stride != 1) {
     cost = 4;
   }
   const double rows = 1e6 / (cost * static_cast<double>(task.plan->pairs()));

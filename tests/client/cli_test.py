@@ -170,6 +170,33 @@ class Cli(unittest.TestCase):
         preview = run("table", "sinusoidal", "dim=4", "--positions", "0:2").stdout.decode()
         self.assertIn("0.841470957", preview)  # the f32 nearest to sin 1
 
+    def test_fractional_positions_and_weights(self):
+        preview = json.loads(run("--json", "table", "timestep", "dim=4", "downscale_freq_shift=0", "flip_sin_to_cos=true",
+                                 "--positions", "0.5,999").stdout)
+        self.assertEqual(preview["positions"], [0.5, 999])
+        self.assertAlmostEqual(preview["table"][0][0], 0.8775825618903728, places=7)  # cos 0.5
+        weights = self.folder / "weights.npy"
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }"
+        header += b" " * (-(10 + len(header) + 1) % 64) + b"\n"
+        weights.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack("<8f", *range(8)))
+        spec = ["learned", "position_offset=2", "--weight", f"table={weights}"]
+        run("table", *spec, "--positions", "0,1", "-o", self.folder / "rows.npy")
+        self.assertEqual(struct.unpack("<4f", npy(self.folder / "rows.npy")[1]), (4, 5, 6, 7))
+        self.assertIn("the table has 4 rows", run("table", *spec, "--positions", "0:3", check=1).stderr.decode())
+        run("table", "learned", "num_positions=4", "dim=2", "--indices", "--positions", "3,0", "-o", self.folder / "ids.npy")
+        header, data = npy(self.folder / "ids.npy")
+        self.assertEqual((header["descr"], header["shape"], struct.unpack("<2q", data)), ("<i8", (2,), (3, 0)))
+        self.assertIn("NAME=FILE", run("table", "learned", "--weight", "table", "--positions", "0,1", check=2).stderr.decode())
+
+    def test_grids(self):
+        run("table", "grid_sinusoidal", "dim=8", "grid=3,5", "--positions", "0:15", "-o", self.folder / "grid.npy")
+        self.assertEqual(npy(self.folder / "grid.npy")[0]["shape"], (15, 8))
+        spec = json.dumps({"rope": {"headDim": 8, "axes": {"sections": [2, 2], "layout": "AXIS_LAYOUT_RESET"}}})
+        run("table", spec, "--positions", "grid:3x5", "-o", self.folder / "axes.npz")
+        self.assertEqual(npy(self.folder / "axes.npz", "cos.npy")[0]["shape"], (15, 4))
+        message = run("table", spec, "--positions", "0:4", check=1).stderr.decode()
+        self.assertIn("2, as the spec has", message)
+
     def test_bias_forms(self):
         spec = ["alibi", "num_heads=4"]
         for form, shape in (("full", (4, 3, 5)), ("vector", (4, 7)), ("row", (4, 5))):

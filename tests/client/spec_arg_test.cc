@@ -73,6 +73,27 @@ TEST(ParsePositionsTest, RangesAndLists) {
   EXPECT_THAT(list->Window(1, 3).list().ids(), testing::ElementsAre(5, 17));
 }
 
+TEST(ParsePositionsTest, FractionsAndGrids) {
+  const auto list = ParsePositions("0.5,2,-1.25");
+  ASSERT_TRUE(list.ok());
+  EXPECT_EQ(list->count, 3);
+  EXPECT_EQ(list->Text(1), "2");
+  EXPECT_EQ(list->Text(2), "-1.25");
+  const v1::Tensor ids = list->Window(1, 3).ids();
+  EXPECT_EQ(ids.dtype(), v1::DTYPE_F64);
+  EXPECT_THAT(ids.shape(), testing::ElementsAre(2));
+  EXPECT_EQ(ids.data().size(), 16u);
+
+  const auto grid = ParsePositions("grid:2x3");
+  ASSERT_TRUE(grid.ok());
+  EXPECT_EQ(grid->count, 6);
+  EXPECT_EQ(grid->Text(4), "[1, 1]");
+  EXPECT_EQ(grid->Window(0, 6).multi_axis().axes_size(), 2);
+  for (const char* text : {"grid:", "grid:4", "grid:0x2", "grid:2x3x4x5x6", "grid:99999x99999", "0.5,"}) {
+    EXPECT_TRUE(IsUsageError(ParsePositions(text).status())) << text;
+  }
+}
+
 TEST(ParsePositionsTest, RefusesTheRest) {
   for (const char* text : {"", "a", "1:", ":", "1:2:0", "1:2:3:4", "1,,2", "-9223372036854775808:9223372036854775807",
                            "0:9223372036854775808"}) {
