@@ -52,6 +52,8 @@ TEST(ParseAddTest, ErrorsNameTheField) {
   };
   const std::string other = "other { sinusoidal { dim: 4 } }";
   const std::string mask = "positions { mask { mask { dtype: DTYPE_BOOL shape: [2, 3] data: \"\\1\\1\\1\\1\\1\\1\" } } }";
+  std::string halves;  // three times 0.5
+  for (int i = 0; i < 3; ++i) halves += "\\0\\0\\0\\0\\0\\0\\340\\077";
   for (const Case& c : {
            Case{"items { spec { rope { head_dim: 4 } } add {} }", {kBad, "items[0].spec", "not added", "sinusoidal"}},
            {"items { spec { sinusoidal { dim: 4 } } add {} }", {kBad, "items[0].tensors", "nothing", "1"}},
@@ -67,7 +69,7 @@ TEST(ParseAddTest, ErrorsNameTheField) {
            {Text("", "positions { range { start: 2147483647 count: 3 } }"),
             {kBad, "items[0].positions.range", "2147483649", "2147483647"}},
            {Text("offsets { first { " + F32("[2, 4]", 8) + " } }",
-                 "positions { ids { dtype: DTYPE_F64 shape: [3] data: \"" + std::string(24, '@') + "\" } }"),
+                 "positions { ids { dtype: DTYPE_F64 shape: [3] data: \"" + halves + "\" } }"),
             {kBad, "items[0].positions", "fractional", "whole"}},
            {Text("", "positions { multi_axis { axes { dtype: DTYPE_I32 shape: [3] data: \"" + std::string(12, '\1') +
                          "\" } axes { dtype: DTYPE_I32 shape: [3] data: \"" + std::string(12, '\1') + "\" } } }"),
@@ -119,7 +121,7 @@ TEST(ParseAddTest, TheKeyHoldsWhatDecidesBits) {
   const std::string texts[] = {
       Text(""),
       Text("scale: 2"),
-      Text("scale_sqrt_dim: true scale_dtype: DTYPE_F16"),
+      Text("scale: 2.1 scale_dtype: DTYPE_F16"),
       Text("backward: true"),
       Text("backward: true scale: 2.5"),
       Text("dropout { probability: 0.5 }"),
