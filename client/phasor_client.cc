@@ -162,6 +162,15 @@ absl::StatusOr<Reply<v1::ApplyResponse>> Client::Apply(const v1::ApplyRequest& r
   return Read<v1::ApplyResponse>(*answer, raw::kApplyResponse);
 }
 
+absl::StatusOr<Reply<v1::ScoresResponse>> Client::Scores(const v1::ScoresRequest& request, const raw::Payloads& payloads) {
+  if (absl::Status status = CheckLimits(request.items_size(), payloads.total_bytes()); !status.ok()) return status;
+  absl::StatusOr<grpc::ByteBuffer> bytes = raw::Join(request, raw::kScoresRequest, payloads);
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<grpc::ByteBuffer> answer = Call("/phasor.v1.PositionService/Scores", *bytes);
+  if (!answer.ok()) return answer.status();
+  return Read<v1::ScoresResponse>(*answer, raw::kScoresResponse);
+}
+
 absl::StatusOr<v1::UploadTensorResponse> Client::UploadTensor(std::span<const std::byte> content) {
   const auto stub = v1::PositionService::NewStub(channel_);
   std::string hash(32, '\0');

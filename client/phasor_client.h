@@ -57,6 +57,7 @@ class Client {
   absl::StatusOr<Reply<v1::PrecomputeResponse>> Precompute(const v1::PrecomputeRequest& request,
                                                            const raw::Payloads& payloads = {});
   absl::StatusOr<Reply<v1::ApplyResponse>> Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads);
+  absl::StatusOr<Reply<v1::ScoresResponse>> Scores(const v1::ScoresRequest& request, const raw::Payloads& payloads);
 
   // Stores `content` (at least 1 byte) on the server; the answer's hash goes into Tensor.upload. The server is told the
   // SHA-256 first, so that content which it has already is not sent again.

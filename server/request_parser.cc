@@ -30,6 +30,10 @@ int64_t PairsOf(const EncodingSpec& spec) {
   // Buckets take twenty times as long as a slope.
   if (const auto* buckets = std::get_if<T5BucketSpec>(&spec)) return 20 * buckets->num_buckets.value_or(0);
   if (const auto* kerple = std::get_if<KerpleSpec>(&spec)) return kerple->num_heads;
+  if (const auto* deberta = std::get_if<DebertaSpec>(&spec)) return 20 * deberta->position_buckets.value_or(0);
+  if (const auto* term = std::get_if<TransformerXlSpec>(&spec)) return term->dim / 2;
+  if (const auto* term = std::get_if<XlnetSpec>(&spec)) return term->dim / 2;
+  if (const auto* term = std::get_if<ConformerSpec>(&spec)) return term->dim / 2;
   if (const auto* sandwich = std::get_if<SandwichSpec>(&spec)) return sandwich->num_heads + sandwich->dim.value_or(0) / 2;
   if (const auto* timestep = std::get_if<TimestepSpec>(&spec)) return timestep->dim / 2;
   if (const auto* grid = std::get_if<GridSinusoidalSpec>(&spec)) return grid->dim / 2;

@@ -29,6 +29,13 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::AlibiSpec& message);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::T5BucketSpec& message, SpecWeights& weights);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::KerpleSpec& message);
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::SandwichSpec& message);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::ShawSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::DebertaSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::TransformerXlSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::XlnetSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::ConformerSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::CopeSpec& message, SpecWeights& weights);
+absl::StatusOr<EncodingSpec> SpecFrom(const v1::DecomposedSpec& message, SpecWeights& weights);
 
 // Spec → message: sets its arm.
 void WriteSpec(const RopeSpec& spec, v1::EncodingSpec* message);
@@ -57,6 +64,13 @@ void WriteSpec(const FireSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const DynamicPositionBiasSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const ForgettingBiasSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const TupeSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const ShawSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const DebertaSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const TransformerXlSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const XlnetSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const ConformerSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const CopeSpec& spec, v1::EncodingSpec* message);
+void WriteSpec(const DecomposedSpec& spec, v1::EncodingSpec* message);
 
 // A field with presence.
 template <typename T>

@@ -82,6 +82,20 @@ absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeight
       return SpecFrom(message.kerple());
     case v1::EncodingSpec::kSandwich:
       return SpecFrom(message.sandwich());
+    case v1::EncodingSpec::kShaw:
+      return SpecFrom(message.shaw(), weights);
+    case v1::EncodingSpec::kDeberta:
+      return SpecFrom(message.deberta(), weights);
+    case v1::EncodingSpec::kTransformerXl:
+      return SpecFrom(message.transformer_xl(), weights);
+    case v1::EncodingSpec::kXlnet:
+      return SpecFrom(message.xlnet(), weights);
+    case v1::EncodingSpec::kConformer:
+      return SpecFrom(message.conformer(), weights);
+    case v1::EncodingSpec::kCope:
+      return SpecFrom(message.cope(), weights);
+    case v1::EncodingSpec::kDecomposed:
+      return SpecFrom(message.decomposed(), weights);
     case v1::EncodingSpec::SCHEME_NOT_SET:
       return MakeSpecError("", "nothing", absl::StrCat("one of ", SchemeFields()));
     default:

@@ -75,6 +75,10 @@ std::optional<DistanceIndex> IndexOf(const EncodingSpec& spec) {
   if (const auto* t5 = std::get_if<T5BucketSpec>(&spec)) {
     return DistanceBuckets(*t5->num_buckets, *t5->max_distance, *t5->bidirectional);
   }
+  if (const auto* shaw = std::get_if<ShawSpec>(&spec)) return ClippedDistances{shaw->clip, shaw->key_minus_query};
+  if (const auto* deberta = std::get_if<DebertaSpec>(&spec)) {
+    return LogBuckets(*deberta->position_buckets, *deberta->max_relative_positions);
+  }
   return std::nullopt;
 }
 

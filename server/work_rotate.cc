@@ -16,14 +16,13 @@
 #include "server/fingerprint.h"
 #include "server/grpc_status.h"
 #include "server/positions_parser.h"
+#include "server/query_scale_parser.h"
 #include "server/rotate_work.h"
 #include "server/weight_parser.h"
 #include "server/work_parsers.h"
 
 namespace phasor::server {
 namespace {
-
-constexpr double kLargestScale = 1e30;
 
 // The item on its way.
 struct Draft {
@@ -36,44 +35,6 @@ struct Draft {
 };
 
 bool MovesKeys(const v1::ApplyItem& message) { return message.has_shift() || message.has_rerotate(); }
-
-absl::StatusOr<PositionScale> ParseScale(const v1::QueryScale& message) {
-  PositionScale scale;
-  const auto within = [](std::string_view field, double value, double low) -> absl::Status {
-    if (value >= low && value <= kLargestScale) return absl::OkStatus();
-    return InvalidField(field, absl::StrCat(value), absl::StrCat(low, " … ", kLargestScale));
-  };
-  switch (message.rule_case()) {
-    case v1::QueryScale::kConstant:
-      scale.constant = message.constant() + 0.0;
-      if (auto s = within("rotate.query_scale.constant", scale.constant, -kLargestScale); !s.ok()) return s;
-      return scale;
-    case v1::QueryScale::kLogNTrainingLength:
-      scale.rule = PositionScale::Rule::kLogN;
-      scale.training_length = message.log_n_training_length();
-      if (scale.training_length < 2 || scale.training_length > int64_t{1} << 31) {
-        return InvalidField("rotate.query_scale.log_n_training_length", absl::StrCat(scale.training_length), "2 … 2^31");
-      }
-      return scale;
-    case v1::QueryScale::kFloorScale:
-      break;
-    default:
-      return InvalidField("rotate.query_scale", "nothing", "constant, log_n_training_length or floor_scale");
-  }
-  const v1::FloorScale& rule = message.floor_scale();
-  scale.rule = PositionScale::Rule::kFloor;
-  scale.coefficient = rule.coefficient();
-  scale.period = rule.period();
-  scale.shift = rule.shift();
-  if (auto s = within("rotate.query_scale.floor_scale.coefficient", scale.coefficient, 0); !s.ok()) return s;
-  if (scale.period < 1 || scale.period > int64_t{1} << 31) {
-    return InvalidField("rotate.query_scale.floor_scale.period", absl::StrCat(scale.period), "1 … 2^31");
-  }
-  if (scale.shift < 0 || scale.shift > 1) {
-    return InvalidField("rotate.query_scale.floor_scale.shift", absl::StrCat(scale.shift), "0 or 1");
-  }
-  return scale;
-}
 
 // Fields of the operation that do not go together.
 absl::Status CheckOperation(const v1::ApplyItem& message) {
@@ -485,7 +446,7 @@ absl::StatusOr<ApplyItem> ParseRotation(const v1::ApplyItem& message, ParseConte
   draft.item.backward = message.rotate().backward();
   work.negate = message.rotate().inverse() || message.rotate().backward();
   if (message.rotate().has_query_scale()) {
-    absl::StatusOr<PositionScale> scale = ParseScale(message.rotate().query_scale());
+    absl::StatusOr<PositionScale> scale = ParseQueryScale(message.rotate().query_scale(), "rotate.query_scale");
     if (!scale.ok()) return scale.status();
     if (work.kind == RotateWork::Kind::kPolar) return InvalidField("rotate.query_scale", "with pope", "none");
     if (work.divide && scale->rule == PositionScale::Rule::kConstant && scale->constant == 0) {

@@ -55,6 +55,15 @@ void CallReport::Add(const v1::PrecomputeResult& result, const v1::StageTimes& c
 
 void CallReport::Add(const v1::ApplyResult& result, const v1::StageTimes& call) { AddResult(result, call); }
 
+void CallReport::Add(const v1::ScoresResult& result, const v1::StageTimes& call) {
+  backend_ = result.backend();
+  ++outcomes_[OutcomeName(v1::CACHE_OUTCOME_UNSPECIFIED)];
+  for (const v1::Warning& warning : result.warnings()) warnings_[warning.field()] = warning.message();
+  ++calls_;
+  bytes_ += result.payload_bytes();
+  AddStages(call, stages_);
+}
+
 absl::Status CallReport::Print(const Tool& tool, const std::string& what, const std::string& written_to,
                                double seconds) const {
   if (tool.json) {

@@ -17,6 +17,7 @@ class CallReport {
   // Adds a result; warnings are said once each.
   void Add(const v1::PrecomputeResult& result, const v1::StageTimes& call);
   void Add(const v1::ApplyResult& result, const v1::StageTimes& call);
+  void Add(const v1::ScoresResult& result, const v1::StageTimes& call);
 
   // To standard error, or as a JSON object to standard output when the tool prints JSON.
   absl::Status Print(const Tool& tool, const std::string& what, const std::string& written_to, double seconds) const;

@@ -70,6 +70,7 @@ Command AddTable(CLI::App& app, Tool& tool);
 Command AddBias(CLI::App& app, Tool& tool);
 Command AddApply(CLI::App& app, Tool& tool);
 Command AddResize(CLI::App& app, Tool& tool);
+Command AddScores(CLI::App& app, Tool& tool);
 Command AddUpload(CLI::App& app, Tool& tool);
 Command AddTables(CLI::App& app, Tool& tool);
 Command AddInfo(CLI::App& app, Tool& tool);

@@ -1,6 +1,7 @@
 #include "kernels/encodings/plan.h"
 
 #include <bit>
+#include <string_view>
 
 namespace phasor {
 namespace {
@@ -26,6 +27,11 @@ enum class KeyKind : uint8_t {
   kKerple = 22,
   kSandwich = 23,
   kMixedAngles = 50,
+  kShaw = 40,
+  kDeberta = 41,
+  kSinusoidTerm = 42,
+  kCope = 43,
+  kDecomposed = 44,
 };
 
 class KeyWriter {
@@ -60,6 +66,11 @@ class KeyWriter {
   void Contents(const std::vector<WeightRef>& weights) {
     Word(static_cast<uint64_t>(weights.size()));
     for (const WeightRef& weight : weights) Content(weight);
+  }
+
+  void Bytes(std::string_view bytes) {
+    Word(static_cast<uint64_t>(bytes.size()));
+    key_ += bytes;
   }
 
   std::string Take() && { return std::move(key_); }
@@ -239,6 +250,58 @@ std::string KeyOf(const SandwichPlan& plan) {
   }
   writer.Word(static_cast<uint64_t>(plan.heads()));
   for (const DoubleDouble& factor : plan.factors) writer.Double(factor);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const ShawPlan& plan) {
+  KeyWriter writer(KeyKind::kShaw);
+  writer.Word(static_cast<uint64_t>(plan.clip));
+  writer.Word(static_cast<uint8_t>(plan.query_term_too));
+  writer.Word(static_cast<uint8_t>(plan.key_minus_query));
+  writer.Content(plan.keys);
+  writer.Content(plan.values);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const DebertaPlan& plan) {
+  KeyWriter writer(KeyKind::kDeberta);
+  writer.Word(static_cast<uint64_t>(plan.position_buckets));
+  writer.Word(static_cast<uint64_t>(plan.max_relative_positions));
+  writer.Word(static_cast<uint8_t>(plan.c2p));
+  writer.Word(static_cast<uint8_t>(plan.p2c));
+  writer.Content(plan.key_positions);
+  writer.Content(plan.query_positions);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const SinusoidTermPlan& plan) {
+  KeyWriter writer(KeyKind::kSinusoidTerm);
+  writer.Word(static_cast<uint8_t>(plan.form));
+  writer.Word(static_cast<uint8_t>(plan.clamp.has_value()));
+  writer.Word(static_cast<uint64_t>(plan.clamp.value_or(0)));
+  writer.Word(static_cast<uint8_t>(plan.unidirectional));
+  writer.Bytes(plan.sinusoids ? KeyOf(*plan.sinusoids) : std::string());
+  for (const WeightRef* weight : {&plan.projection, &plan.table, &plan.content_bias, &plan.position_bias, &plan.segment_bias,
+                                  &plan.segment_embed, &plan.segments}) {
+    writer.Content(*weight);
+  }
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const CopePlan& plan) {
+  KeyWriter writer(KeyKind::kCope);
+  writer.Word(static_cast<uint64_t>(plan.max_positions));
+  writer.Content(plan.e);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const DecomposedPlan& plan) {
+  KeyWriter writer(KeyKind::kDecomposed);
+  for (int64_t side : {plan.query_height, plan.query_width, plan.key_height, plan.key_width}) {
+    writer.Word(static_cast<uint64_t>(side));
+  }
+  writer.Content(plan.rel_pos_h);
+  writer.Content(plan.rel_pos_w);
   return std::move(writer).Take();
 }
 

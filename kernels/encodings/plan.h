@@ -14,14 +14,16 @@
 #include "kernels/encodings/plan_bias.h"
 #include "kernels/encodings/plan_polar.h"
 #include "kernels/encodings/plan_tables.h"
+#include "kernels/encodings/plan_terms.h"
 #include "kernels/encodings/plan_window.h"
 #include "kernels/encodings/spec.h"
 
 namespace phasor {
 
-using Plan = std::variant<AnglePlan, BiasPlan, MixedAnglePlan, GatherPlan, FourierPlan, GridPlan, WindowBiasPlan,
-                          ContinuousWindowBiasPlan, FirePlan, DynamicPositionBiasPlan, ForgettingBiasPlan, TupePlan,
-                          BucketPlan, KerplePlan, SandwichPlan>;
+using Plan =
+    std::variant<AnglePlan, BiasPlan, MixedAnglePlan, GatherPlan, FourierPlan, GridPlan, WindowBiasPlan,
+                 ContinuousWindowBiasPlan, FirePlan, DynamicPositionBiasPlan, ForgettingBiasPlan, TupePlan, BucketPlan,
+                 KerplePlan, SandwichPlan, ShawPlan, DebertaPlan, SinusoidTermPlan, CopePlan, DecomposedPlan>;
 
 // The plan as one of values by distance; nothing where it is none, or has no values (indices only).
 std::optional<DistancePlan> DistancePlanOf(const Plan& plan);

@@ -4,38 +4,43 @@ namespace phasor {
 namespace {
 
 // The list. Constant-initialised: no scheme registers itself, so none can be lost by a linker.
-constexpr const Scheme* kSchemes[] = {
-    &kRopeDefault,
-    &kRopeLinear,
-    &kRopeNtkAware,
-    &kRopeDynamicNtk,
-    &kRopeYarn,
-    &kRopeLlama3,
-    &kRopeLongRope,
-    &kRopeProportional,
-    &kRopeQwen1Ntk,
-    &kRopeNtkMixed,
-    &kRopeFreqFactors,
-    &kRopeInvFreq,
-    &kRopePixel,
-    &kPope,
-    &kFope,
-    &kSinusoidal,
-    &kTimestep,
-    &kGaussianFourier,
-    &kLearned,
-    &kGridSinusoidal,
-    &kAlibi,
-    &kWindowBias,
-    &kContinuousWindowBias,
-    &kFire,
-    &kDynamicPositionBias,
-    &kForgettingBias,
-    &kTupe,
-    &kT5Bucket,
-    &kKerple,
-    &kSandwich,
-};
+constexpr const Scheme* kSchemes[] = {&kRopeDefault,
+                                      &kRopeLinear,
+                                      &kRopeNtkAware,
+                                      &kRopeDynamicNtk,
+                                      &kRopeYarn,
+                                      &kRopeLlama3,
+                                      &kRopeLongRope,
+                                      &kRopeProportional,
+                                      &kRopeQwen1Ntk,
+                                      &kRopeNtkMixed,
+                                      &kRopeFreqFactors,
+                                      &kRopeInvFreq,
+                                      &kRopePixel,
+                                      &kPope,
+                                      &kFope,
+                                      &kSinusoidal,
+                                      &kTimestep,
+                                      &kGaussianFourier,
+                                      &kLearned,
+                                      &kGridSinusoidal,
+                                      &kAlibi,
+                                      &kWindowBias,
+                                      &kContinuousWindowBias,
+                                      &kFire,
+                                      &kDynamicPositionBias,
+                                      &kForgettingBias,
+                                      &kTupe,
+                                      &kT5Bucket,
+                                      &kKerple,
+                                      &kSandwich,
+                                      &kShaw,
+                                      &kDeberta,
+                                      &kTransformerXl,
+                                      &kXlnet,
+                                      &kConformer,
+                                      &kCope,
+                                      &kDecomposed};
 
 struct ScheduleToScheme {
   const Scheme& operator()(const DefaultSchedule&) const { return kRopeDefault; }
@@ -72,6 +77,13 @@ struct SpecToScheme {
   const Scheme& operator()(const T5BucketSpec&) const { return kT5Bucket; }
   const Scheme& operator()(const KerpleSpec&) const { return kKerple; }
   const Scheme& operator()(const SandwichSpec&) const { return kSandwich; }
+  const Scheme& operator()(const ShawSpec&) const { return kShaw; }
+  const Scheme& operator()(const DebertaSpec&) const { return kDeberta; }
+  const Scheme& operator()(const TransformerXlSpec&) const { return kTransformerXl; }
+  const Scheme& operator()(const XlnetSpec&) const { return kXlnet; }
+  const Scheme& operator()(const ConformerSpec&) const { return kConformer; }
+  const Scheme& operator()(const CopeSpec&) const { return kCope; }
+  const Scheme& operator()(const DecomposedSpec&) const { return kDecomposed; }
 };
 
 }  // namespace

@@ -36,6 +36,13 @@ extern const Scheme kTupe;
 extern const Scheme kT5Bucket;
 extern const Scheme kKerple;
 extern const Scheme kSandwich;
+extern const Scheme kShaw;
+extern const Scheme kDeberta;
+extern const Scheme kTransformerXl;
+extern const Scheme kXlnet;
+extern const Scheme kConformer;
+extern const Scheme kCope;
+extern const Scheme kDecomposed;
 
 }  // namespace phasor
 

@@ -13,6 +13,7 @@
 #include "kernels/encodings/spec_polar.h"
 #include "kernels/encodings/spec_rope.h"
 #include "kernels/encodings/spec_tables.h"
+#include "kernels/encodings/spec_terms.h"
 #include "kernels/encodings/spec_window.h"
 
 namespace phasor {
@@ -68,7 +69,8 @@ struct AlibiSpec {
 using EncodingSpec =
     std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec, TimestepSpec, GaussianFourierSpec, LearnedSpec,
                  GridSinusoidalSpec, WindowBiasSpec, ContinuousWindowBiasSpec, FireSpec, DynamicPositionBiasSpec,
-                 ForgettingBiasSpec, TupeSpec, T5BucketSpec, KerpleSpec, SandwichSpec>;
+                 ForgettingBiasSpec, TupeSpec, T5BucketSpec, KerpleSpec, SandwichSpec, ShawSpec, DebertaSpec,
+                 TransformerXlSpec, XlnetSpec, ConformerSpec, CopeSpec, DecomposedSpec>;
 
 }  // namespace phasor
 

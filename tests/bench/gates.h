@@ -46,6 +46,7 @@ class GateList {
 // Each registers its benchmarks and gates.
 void AddKernelGates(GateList& gates);
 void AddExactnessGates(GateList& gates);
+void AddScoreGates(GateList& gates);
 void AddRpcGates(GateList& gates);
 
 }  // namespace phasor::bench

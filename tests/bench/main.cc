@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   phasor::bench::GateList gates;
   phasor::bench::AddKernelGates(gates);
   phasor::bench::AddExactnessGates(gates);
+  phasor::bench::AddScoreGates(gates);
   phasor::bench::AddRpcGates(gates);
   return gates.Run(filter, repetitions, min_seconds, json) ? 0 : 1;
 }

@@ -128,6 +128,22 @@ TEST(SpecParserTest, WeightsAreNamedByTheirContent) {
   EXPECT_EQ(back.weights(2).tensor().upload().sha256(), Sha256(std::string(8, 'w')));
 }
 
+// The arms of terms; their weights are judged by Canonicalize.
+TEST(SpecParserTest, NoFieldOfATermIsLost) {
+  for (int number = v1::EncodingSpec::kShawFieldNumber; number <= v1::EncodingSpec::kDecomposedFieldNumber; ++number) {
+    v1::EncodingSpec message;
+    int next = 0;
+    const auto* field = message.GetDescriptor()->FindFieldByNumber(number);
+    FillEverything(message.GetReflection()->MutableMessage(&message, field), 0, &next);
+    const auto spec = SpecFromProto(message);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    v1::EncodingSpec back;
+    SpecToProto(*spec, &back);
+    EXPECT_EQ(back.DebugString(), message.DebugString());
+    EXPECT_EQ(*SpecFromProto(back), *spec);
+  }
+}
+
 TEST(SpecParserTest, UnsetStaysUnset) {
   v1::EncodingSpec message;
   message.mutable_rope()->mutable_yarn();

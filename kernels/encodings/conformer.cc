@@ -1,0 +1,70 @@
+#include <array>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/schemes.h"
+#include "kernels/encodings/sinusoid_terms.h"
+#include "kernels/encodings/spec_check.h"
+
+namespace phasor {
+namespace {
+
+constexpr std::array kParameters{
+    kSinusoidDimCard,
+    kSinusoidBaseCard,
+    ParameterCard{"weights: w_r or r",
+                  "w_r [heads·d, dim] projects sinusoids; r [heads, 2·n − 1, d] is given, row j for distance n − 1 − j",
+                  "required", "finite numbers"},
+    ParameterCard{"weights: u, v", "[heads, d], added to the query for content and for position", "0", "finite numbers"},
+};
+
+constexpr Card kCard{
+    .title = "Conformer's relative positions",
+    .summary =
+        "Transformer-XL's terms in both directions: distances keys − 1 down to −(keys − 1), and sinusoids interleaved "
+        "instead of "
+        "concatenated.",
+    .formula = "S = ((q + u)·k_j + (q + v)·(W_r·R[i − j]))/√d, R = [sin_0, cos_0, sin_1, …]",
+    .parameters = kParameters,
+    .used_by = "wav2vec2-conformer (position_embeddings_type relative), ESPnet's RelPositionMultiHeadedAttention",
+    .pitfalls =
+        "ESPnet's legacy form has rows for distances ≥ 0 only, so its shift puts other rows' numbers at keys after the "
+        "query. "
+        "The columns of R are not those of Transformer-XL.",
+    .source = "Gulati et al., arXiv 2005.08100; transformers' modeling_wav2vec2_conformer",
+};
+
+SinusoidTable TableOf(ConformerSpec& s) { return {"conformer", s.dim, s.base, s.w_r, s.r}; }
+
+absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
+  CanonicalSpec canonical{spec, {}, {}};
+  ConformerSpec& s = std::get<ConformerSpec>(canonical.spec);
+  SpecChecker check(&canonical);
+  CheckSinusoidTable(check, TableOf(s), {{"u", s.u}, {"v", s.v}});
+  if (check.ok() && s.r && s.r->shape[1] % 2 == 0) {
+    check.Fail("weights.r.tensor.shape[1]", absl::StrCat(s.r->shape[1]), "an odd number: distances n − 1 … −(n − 1)");
+  }
+  if (!check.ok()) return check.status();
+  return canonical;
+}
+
+absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optional<int64_t>, Precision precision) {
+  ConformerSpec s = std::get<ConformerSpec>(canonical);
+  SinusoidTermPlan plan;
+  plan.form = SinusoidTermPlan::Form::kConformer;
+  const auto& shape = s.r ? s.r->shape : s.u ? s.u->shape : s.v->shape;
+  plan.heads = shape.front();
+  plan.dim = shape.back();
+  plan.content_bias = s.u;
+  plan.position_bias = s.v;
+  if (auto status = FillSinusoidTable(TableOf(s), precision, &plan); !status.ok()) return status;
+  Resolved resolved;
+  resolved.plan = std::move(plan);
+  return resolved;
+}
+
+}  // namespace
+
+constexpr Scheme kConformer{"conformer", "term", false, &kCard, &CanonicalizeSpec, &ResolveSpec};
+
+}  // namespace phasor

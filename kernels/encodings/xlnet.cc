@@ -1,0 +1,87 @@
+#include <array>
+
+#include "kernels/encodings/schemes.h"
+#include "kernels/encodings/sinusoid_terms.h"
+#include "kernels/encodings/spec_check.h"
+#include "kernels/encodings/weight_check.h"
+
+namespace phasor {
+namespace {
+
+constexpr std::array kParameters{
+    kSinusoidDimCard,
+    kClampCard,
+    kSinusoidBaseCard,
+    ParameterCard{"unidirectional", "attn_type uni: only distances ≥ 0 have a row", "false", "true, false"},
+    ParameterCard{"weights: w_r or r",
+                  "w_r [heads·d, dim] projects sinusoids; r [heads, rows, d] is given, row j for distance keys − j",
+                  "required", "finite numbers"},
+    ParameterCard{"weights: r_w_bias, r_r_bias", "[heads, d], added to the query for content and for position", "0",
+                  "finite numbers"},
+    ParameterCard{"weights: r_s_bias, seg_embed, segments",
+                  "[heads, d], [2, heads, d], and [queries, keys] of 0 (same segment) and 1", "absent; all three together",
+                  "finite numbers; segments 0 and 1"},
+};
+
+constexpr Card kCard{
+    .title = "XLNet",
+    .summary =
+        "Transformer-XL's terms over distances of both signs, and a term for whether query and key lie in the same segment.",
+    .formula = "S = ((q + r_w)·k_j + (q + r_r)·(W_r·R[i − j]) + (q + r_s)·seg[same?])/√d, R = [sin, cos] concatenated",
+    .parameters = kParameters,
+    .used_by = "XLNet (attn_type, clamp_len; bi_data: give the second half of the batch negated positions)",
+    .pitfalls =
+        "The table starts at distance keys, one more than any pair has, and the library's shift drops that row and cuts the "
+        "rest to the number of keys. Its fp16 mask is −65500, not −∞.",
+    .source = "Yang et al., arXiv 1906.08237; transformers' modeling_xlnet",
+};
+
+SinusoidTable TableOf(XlnetSpec& s) { return {"xlnet", s.dim, s.base, s.w_r, s.r}; }
+
+void CheckSegments(SpecChecker& check, const XlnetSpec& s, const TermWidth& width) {
+  if (!s.r_s_bias && !s.seg_embed && !s.segments) return;
+  CheckWeight(check, "r_s_bias", s.r_s_bias, Need::kRequired, {{width.heads}, {width.dim}});
+  CheckWeight(check, "seg_embed", s.seg_embed, Need::kRequired, {{2}, {width.heads}, {width.dim}});
+  if (!CheckWeight(check, "segments", s.segments, Need::kRequired, {{0, "queries"}, {0, "keys"}})) return;
+  for (int64_t i = 0; i < s.segments->elements() && check.ok(); ++i) {
+    const double segment = s.segments->at(i);
+    if (segment != 0 && segment != 1) check.Fail("weights.segments.tensor", FormatNumber(segment), "0, 1");
+  }
+}
+
+absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
+  CanonicalSpec canonical{spec, {}, {}};
+  XlnetSpec& s = std::get<XlnetSpec>(canonical.spec);
+  SpecChecker check(&canonical);
+  if (s.clamp_length) check.InRange("xlnet.clamp_length", *s.clamp_length, 1, kMaxLength);
+  const TermWidth width = CheckSinusoidTable(check, TableOf(s), {{"r_w_bias", s.r_w_bias}, {"r_r_bias", s.r_r_bias}});
+  if (check.ok()) CheckSegments(check, s, width);
+  if (!check.ok()) return check.status();
+  return canonical;
+}
+
+absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optional<int64_t>, Precision precision) {
+  XlnetSpec s = std::get<XlnetSpec>(canonical);
+  SinusoidTermPlan plan;
+  plan.form = SinusoidTermPlan::Form::kXlnet;
+  const auto& shape = s.r ? s.r->shape : s.r_w_bias ? s.r_w_bias->shape : s.r_r_bias->shape;
+  plan.heads = shape.front();
+  plan.dim = shape.back();
+  plan.clamp = s.clamp_length;
+  plan.unidirectional = s.unidirectional;
+  plan.content_bias = s.r_w_bias;
+  plan.position_bias = s.r_r_bias;
+  plan.segment_bias = s.r_s_bias;
+  plan.segment_embed = s.seg_embed;
+  plan.segments = s.segments;
+  if (auto status = FillSinusoidTable(TableOf(s), precision, &plan); !status.ok()) return status;
+  Resolved resolved;
+  resolved.plan = std::move(plan);
+  return resolved;
+}
+
+}  // namespace
+
+constexpr Scheme kXlnet{"xlnet", "term", false, &kCard, &CanonicalizeSpec, &ResolveSpec};
+
+}  // namespace phasor

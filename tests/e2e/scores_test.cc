@@ -1,0 +1,212 @@
+// Attention scores over a socket: the goldens of every term, the bits of the kernels library, and errors field by field.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/rpc/error_details.pb.h"
+#include "gtest/gtest.h"
+
+#include "server/spec_parser.h"
+#include "tests/e2e/fixture.h"
+#include "tests/kernels/program/score_cases.h"
+
+namespace phasor::server {
+namespace {
+
+const std::vector<ScoreCase>& Cases() {
+  static const ScoreCases cases = ReadScoreCases(PHASOR_GOLDEN_DIR "/scores/scores.txt");
+  return cases.cases;
+}
+
+const ScoreCase& CaseOf(const std::string& name) {
+  for (const ScoreCase& c : Cases()) {
+    if (c.name == name) return c;
+  }
+  ADD_FAILURE() << name;
+  return Cases().front();
+}
+
+void SetTensor(const std::vector<double>& numbers, std::vector<int64_t> shape, v1::Tensor* tensor) {
+  tensor->set_dtype(v1::DTYPE_F64);
+  for (int64_t extent : shape) tensor->add_shape(extent);
+  tensor->set_data(numbers.data(), numbers.size() * sizeof(double));
+}
+
+v1::ScoresItem ItemOf(const ScoreCase& c) {
+  const ScoreSettings settings = SettingsOf(c);
+  v1::ScoresItem item;
+  if (c.term != "none") {
+    v1::EncodingSpec* term = item.add_terms();
+    SpecToProto(settings.terms[0], term);
+    term->clear_weights();
+    for (const auto& [name, weight] : c.weights) {
+      v1::Weight* message = term->add_weights();
+      message->set_name(name);
+      SetTensor(weight->values(), weight->shape, message->mutable_tensor());
+    }
+  }
+  if (settings.rotation) SpecToProto(*settings.rotation, item.mutable_rotation());
+  for (const EncodingSpec& bias : settings.biases) SpecToProto(bias, item.add_biases());
+  if (settings.masking.causal) item.mutable_masking()->set_causal(true);
+  item.set_softmax(settings.softmax);
+  if (settings.scale) item.set_scale(*settings.scale);
+  if (settings.scale_order == ScaleOrder::kBiasThenScale) item.set_scale_order(v1::SCALE_ORDER_BIAS_THEN_SCALE);
+  SetTensor(c.q, {c.batch, c.queries, c.heads, c.dim}, item.mutable_q());
+  SetTensor(c.k, {c.batch, c.keys, c.key_heads, c.dim}, item.mutable_k());
+  return item;
+}
+
+v1::ScoresResponse Call(TestServer& server, const v1::ScoresRequest& request) {
+  grpc::ClientContext context;
+  v1::ScoresResponse response;
+  const grpc::Status status = server.position().Scores(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response;
+}
+
+v1::ScoresResult CallOne(TestServer& server, const v1::ScoresItem& item) {
+  v1::ScoresRequest request;
+  *request.add_items() = item;
+  const v1::ScoresResponse response = Call(server, request);
+  EXPECT_EQ(response.results_size(), 1);
+  return response.results_size() == 1 ? response.results(0) : v1::ScoresResult();
+}
+
+// All goldens in one batch, each with the bits that the kernels library gives it alone.
+TEST(ScoresServiceTest, GoldensInABatch) {
+  TestServer server;
+  v1::ScoresRequest request;
+  for (const ScoreCase& c : Cases()) *request.add_items() = ItemOf(c);
+  const v1::ScoresResponse response = Call(server, request);
+  ASSERT_EQ(response.results_size(), static_cast<int>(Cases().size()));
+  const auto cpu = CreateBackend("cpu");
+  for (int i = 0; i < response.results_size(); ++i) {
+    const ScoreCase& c = Cases()[static_cast<size_t>(i)];
+    const v1::ScoresResult& result = response.results(i);
+    SCOPED_TRACE(c.name);
+    ASSERT_EQ(result.status().code(), 0) << result.status().message();
+    const auto alone = RunScores(**cpu, SettingsOf(c), BytesOf(c.q, DType::kF64), BytesOf(c.k, DType::kF64));
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    ASSERT_EQ(result.scores().data().size(), alone->scores.size());
+    EXPECT_EQ(std::memcmp(result.scores().data().data(), alone->scores.data(), alone->scores.size()), 0);
+    EXPECT_EQ(result.scores().shape_size(), 4);
+    EXPECT_EQ(result.payload_bytes(), static_cast<int64_t>(alone->scores.size()));
+    const auto program = ScoreProgram::Make(SettingsOf(c));
+    EXPECT_EQ(result.scale(), program->ScaleWith(1));
+    EXPECT_FALSE(result.has_values());
+  }
+}
+
+TEST(ScoresServiceTest, LayoutsGiveTheSameScores) {
+  TestServer server;
+  const ScoreCase& c = CaseOf("transformer_xl");
+  v1::ScoresItem item = ItemOf(c);
+  const std::string expected = CallOne(server, item).scores().data();
+  const auto lay = [&](const std::vector<double>& x, int64_t tokens, bool bhsd) {
+    std::vector<double> out(x.size());
+    for (int64_t b = 0; b < c.batch; ++b) {
+      for (int64_t s = 0; s < tokens; ++s) {
+        for (int64_t h = 0; h < c.heads; ++h) {
+          for (int64_t d = 0; d < c.dim; ++d) {
+            const int64_t to = bhsd ? (b * c.heads + h) * tokens + s : (s * c.batch + b) * c.heads + h;
+            out[static_cast<size_t>(to * c.dim + d)] = x[static_cast<size_t>(((b * tokens + s) * c.heads + h) * c.dim + d)];
+          }
+        }
+      }
+    }
+    return out;
+  };
+  for (bool bhsd : {true, false}) {
+    item.set_layout(bhsd ? v1::LAYOUT_BHSD : v1::LAYOUT_SBHD);
+    item.clear_q();
+    item.clear_k();
+    const auto shape = [&](int64_t tokens) {
+      return bhsd ? std::vector<int64_t>{c.batch, c.heads, tokens, c.dim}
+                  : std::vector<int64_t>{tokens, c.batch, c.heads, c.dim};
+    };
+    SetTensor(lay(c.q, c.queries, bhsd), shape(c.queries), item.mutable_q());
+    SetTensor(lay(c.k, c.keys, bhsd), shape(c.keys), item.mutable_k());
+    EXPECT_EQ(CallOne(server, item).scores().data(), expected) << bhsd;
+  }
+}
+
+TEST(ScoresServiceTest, ShawValuesComeBesideProbabilities) {
+  TestServer server;
+  v1::ScoresItem item;
+  v1::EncodingSpec* term = item.add_terms();
+  term->mutable_shaw()->set_clip(1);
+  for (const char* name : {"keys", "values"}) {
+    v1::Weight* weight = term->add_weights();
+    weight->set_name(name);
+    SetTensor(name[0] == 'k' ? std::vector<double>(3) : std::vector<double>{4, 1, 16}, {3, 1}, weight->mutable_tensor());
+  }
+  item.set_softmax(true);
+  SetTensor({0, 0}, {1, 2, 1, 1}, item.mutable_q());
+  SetTensor({0, 0}, {1, 2, 1, 1}, item.mutable_k());
+  const v1::ScoresResult result = CallOne(server, item);
+  ASSERT_EQ(result.status().code(), 0) << result.status().message();
+  double values[2];
+  ASSERT_EQ(result.values().data().size(), sizeof(values));
+  std::memcpy(values, result.values().data().data(), sizeof(values));
+  EXPECT_EQ(values[0], 2.5);
+  EXPECT_EQ(values[1], 8.5);
+}
+
+TEST(ScoresServiceTest, EmptySequences) {
+  TestServer server;
+  v1::ScoresItem item;
+  SetTensor({}, {1, 0, 2, 4}, item.mutable_q());
+  SetTensor(std::vector<double>(24), {1, 3, 2, 4}, item.mutable_k());
+  const v1::ScoresResult result = CallOne(server, item);
+  EXPECT_EQ(result.status().code(), 0) << result.status().message();
+  EXPECT_EQ(result.scores().data().size(), 0u);
+  EXPECT_EQ(result.scores().shape(2), 0);
+}
+
+std::string FieldOf(const google::rpc::Status& status) {
+  for (const auto& any : status.details()) {
+    google::rpc::BadRequest bad;
+    if (any.UnpackTo(&bad) && bad.field_violations_size() > 0) return bad.field_violations(0).field();
+  }
+  return status.message();
+}
+
+TEST(ScoresServiceTest, ErrorsNameTheField) {
+  ServerOptions options = LoopbackOptions();
+  options.limits.max_score_elements = 1000;
+  TestServer server(options);
+  const auto with = [&](const char* name, auto change) {
+    v1::ScoresItem item = ItemOf(CaseOf(name));
+    change(item);
+    const v1::ScoresResult result = CallOne(server, item);
+    return result.status().code() == 0 ? std::string() : FieldOf(result.status());
+  };
+  EXPECT_EQ(with("cope", [](auto&) {}), "");
+  EXPECT_EQ(with("cope", [](auto& i) { i.set_layout(v1::LAYOUT_THD); }), "items[0].layout");
+  EXPECT_EQ(with("cope", [](auto& i) { i.mutable_k()->set_dtype(v1::DTYPE_F32); }).substr(0, 10), "items[0].k");
+  EXPECT_EQ(with("cope", [](auto& i) { i.clear_q(); }).substr(0, 10), "items[0].q");
+  EXPECT_EQ(with("cope", [](auto& i) { i.set_scale(-1); }), "items[0].scale");
+  EXPECT_EQ(with("cope", [](auto& i) { i.set_first_head(-1); }), "items[0].first_head");
+  EXPECT_EQ(with("cope", [](auto& i) { i.set_dtype(v1::DTYPE_I32); }), "items[0].dtype");
+  EXPECT_EQ(with("cope", [](auto& i) { i.mutable_query_scale(); }), "items[0].query_scale");
+  EXPECT_EQ(with("cope", [](auto& i) { *i.add_terms() = i.terms(0); }), "items[0].terms[1]");
+  EXPECT_EQ(with("cope", [](auto& i) { *i.add_biases() = i.terms(0); }), "items[0].biases[0]");
+  EXPECT_EQ(with("cope", [](auto& i) { i.mutable_rotation()->mutable_rope()->set_head_dim(6); }),
+            "items[0].rotation.rope.head_dim");
+  EXPECT_EQ(with("cope", [](auto& i) { i.mutable_masking()->set_chunk_size(0); }), "items[0].masking.chunk_size");
+  EXPECT_EQ(with("cope", [](auto& i) { i.mutable_terms(0)->clear_weights(); }), "items[0].terms[0].weights");
+  EXPECT_EQ(with("cope", [](auto& i) { i.mutable_key_positions()->mutable_list()->add_ids(1); }).substr(0, 22),
+            "items[0].key_positions");
+  // 20·20·2 scores pass, 2·2·… of a larger case do not.
+  EXPECT_EQ(with("deberta", [](auto&) {}), "");
+  v1::ScoresItem large;
+  SetTensor(std::vector<double>(40), {1, 40, 1, 1}, large.mutable_q());
+  SetTensor(std::vector<double>(40), {1, 40, 1, 1}, large.mutable_k());
+  const v1::ScoresResult refused = CallOne(server, large);
+  EXPECT_NE(refused.status().code(), 0);
+  EXPECT_NE(refused.status().message().find("max_score_elements"), std::string::npos) << refused.status().message();
+}
+
+}  // namespace
+}  // namespace phasor::server
