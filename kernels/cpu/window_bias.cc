@@ -24,6 +24,30 @@ namespace HWY_NAMESPACE {
 
 // Rows of the window at least so many bytes wide are appended piece by piece; narrower ones by way of strips.
 inline constexpr int64_t kWidePiece = 192;
+// Rows of the bias at most so many bytes long are collected before they are appended.
+inline constexpr int64_t kShortRow = 256;
+inline constexpr int64_t kCollected = 1024;
+// Bytes that CopyOver may write, and read, beyond what it is asked for.
+inline constexpr int64_t kOver = 64;
+
+// Copies `bytes` bytes and up to kOver more, which are to be overwritten: without a call, and without a branch on the size.
+HWY_INLINE void CopyOver(const uint8_t* HWY_RESTRICT from, uint8_t* HWY_RESTRICT to, int64_t bytes) {
+#if HWY_TARGET == HWY_SCALAR
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+#else
+  const hn::CappedTag<uint8_t, kOver> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  // The first vectors outside of the loop, which compilers turn into a call.
+  hn::StoreU(hn::LoadU(d, from), d, to);
+  if (bytes <= lanes) return;
+  hn::StoreU(hn::LoadU(d, from + lanes), d, to + lanes);
+  if (bytes <= 2 * lanes) return;
+  hn::StoreU(hn::LoadU(d, from + 2 * lanes), d, to + 2 * lanes);
+  if (bytes <= 3 * lanes) return;
+  hn::StoreU(hn::LoadU(d, from + 3 * lanes), d, to + 3 * lanes);
+  for (int64_t i = 4 * lanes; i < bytes; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+#endif
+}
 
 // One head's table, turned around: entry t is table row offsets − 1 − t, so that for a query (yi, xi) and keys (yj, 0 … W −
 // 1) the entries are neighbours, from (yj − yi + H − 1)·(2W − 1) + W − 1 − xi on.
@@ -31,52 +55,85 @@ class TurnedTable {
  public:
   explicit TurnedTable(const WindowTask& task) : task_(task), size_(task.element_size) {
     const TokenWindow& w = task.window;
-    turned_.resize(static_cast<size_t>(w.offsets() * size_));
-    if (w.width * size_ < kWidePiece) strips_.resize(static_cast<size_t>(w.width * strip_bytes()));
+    turned_.resize(static_cast<size_t>(w.offsets() * size_ + kOver));
+    if (w.width * size_ < kWidePiece) strips_.resize(static_cast<size_t>(w.width * strip_bytes() + kOver));
+    if (w.class_token) from_class_.resize(static_cast<size_t>(w.tokens() * size_));
+    if (has_strips() && w.tokens() * size_ <= kShortRow)
+      collected_.resize(static_cast<size_t>(kCollected + kShortRow + kOver));
   }
 
   // `first_column`, `last_column`: the queries' columns that will be asked for.
   void Load(int64_t head, int64_t first_column, int64_t last_column) {
-    const TokenWindow& w = task_.window;
     from_ = static_cast<const uint8_t*>(task_.table) + head * task_.table_stride * size_;
-    if (size_ == 2) Turn<uint16_t>();
-    if (size_ == 4) Turn<uint32_t>();
-    if (size_ == 8) Turn<uint64_t>();
-    if (strips_.empty()) return;
+    if (size_ == 2) Arrange<uint16_t>();
+    if (size_ == 4) Arrange<uint32_t>();
+    if (size_ == 8) Arrange<uint64_t>();
+    if (!has_strips()) return;
+    const TokenWindow& w = task_.window;
     const int64_t piece = w.width * size_;
     for (int64_t column = first_column; column <= last_column; ++column) {
       uint8_t* to = strips_.data() + column * strip_bytes();
-      for (int64_t b = 0; b < 2 * w.height - 1; ++b) {
-        std::memcpy(to + b * piece, turned_.data() + Entry(b, column), static_cast<size_t>(piece));
-      }
+      for (int64_t b = 0; b < 2 * w.height - 1; ++b) CopyOver(turned_.data() + Entry(b, column), to + b * piece, piece);
     }
   }
 
-  const uint8_t* row(int64_t table_row) const { return from_ + table_row * size_; }
-
-  // The keys of the window in order, for the query at row y and column x.
   template <bool kStream>
-  HWY_INLINE void AppendKeys(LineWriter<kStream>& writer, int64_t y, int64_t x) const {
+  HWY_INLINE void AppendClassRow(LineWriter<kStream>& writer) {
+    AppendCollected(writer);
+    writer.Append(from_class_.data(), task_.window.tokens() * size_);
+  }
+
+  // The row of the query at row y, column x.
+  template <bool kStream>
+  HWY_INLINE void AppendRow(LineWriter<kStream>& writer, int64_t y, int64_t x) {
     const TokenWindow& w = task_.window;
     const int64_t piece = w.width * size_;
-    if (!strips_.empty()) {
-      return writer.Append(strips_.data() + x * strip_bytes() + (w.height - 1 - y) * piece, w.height * piece);
+    const uint8_t* strip = strips_.data() + x * strip_bytes() + (w.height - 1 - y) * piece;
+    if (!collected_.empty()) {
+      uint8_t* to = collected_.data() + filled_;
+      if (w.class_token) std::memcpy(to, &to_class_, sizeof(to_class_));  // what is too much is overwritten
+      CopyOver(strip, to + (w.class_token ? size_ : 0), w.height * piece);
+      filled_ += w.tokens() * size_;
+      if (filled_ >= kCollected) AppendCollected(writer);
+      return;
     }
+    if (w.class_token) writer.Append(reinterpret_cast<const uint8_t*>(&to_class_), size_);
+    if (has_strips()) return writer.Append(strip, w.height * piece);
     for (int64_t b = w.height - 1 - y; b < 2 * w.height - 1 - y; ++b) writer.Append(turned_.data() + Entry(b, x), piece);
   }
 
+  // Rows that were collected, before a row that was not and at the end.
+  template <bool kStream>
+  HWY_INLINE void AppendCollected(LineWriter<kStream>& writer) {
+    if (filled_ > 0) writer.Append(collected_.data(), filled_);
+    filled_ = 0;
+  }
+
  private:
+  bool has_strips() const { return !strips_.empty(); }
   int64_t strip_bytes() const { return (2 * task_.window.height - 1) * task_.window.width * size_; }
   // Where the keys of the row that is b − (height − 1) below the query's begin, bytes.
   int64_t Entry(int64_t b, int64_t x) const {
     return (b * (2 * task_.window.width - 1) + task_.window.width - 1 - x) * size_;
   }
   template <typename T>
-  void Turn() {
-    const int64_t count = task_.window.offsets();
-    for (int64_t t = 0; t < count; ++t) {
-      std::memcpy(turned_.data() + t * size_, from_ + (count - 1 - t) * size_, sizeof(T));
-    }
+  static T At(const uint8_t* from, int64_t index) {
+    T value;
+    std::memcpy(&value, from + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    return value;
+  }
+  template <typename T>
+  void Arrange() {
+    const TokenWindow& w = task_.window;
+    const int64_t count = w.offsets();
+    T* turned = reinterpret_cast<T*>(turned_.data());
+    for (int64_t t = 0; t < count; ++t) turned[t] = At<T>(from_, count - 1 - t);
+    if (!w.class_token) return;
+    T* row = reinterpret_cast<T*>(from_class_.data());
+    std::fill_n(row, w.tokens(), At<T>(from_, count));
+    row[0] = At<T>(from_, count + 2);
+    const T column = At<T>(from_, count + 1);
+    std::memcpy(&to_class_, &column, sizeof(T));
   }
 
   const WindowTask& task_;
@@ -84,28 +141,11 @@ class TurnedTable {
   const uint8_t* from_ = nullptr;
   std::vector<uint8_t> turned_;
   std::vector<uint8_t> strips_;
+  std::vector<uint8_t> from_class_;  // the class token's row
+  uint64_t to_class_ = 0;            // every other row's first element
+  std::vector<uint8_t> collected_;
+  int64_t filled_ = 0;
 };
-
-// Rows [begin, end) of one head's queries, from `query` on.
-template <bool kStream>
-bool HeadRows(const WindowTask& task, TurnedTable& table, LineWriter<kStream>& writer, int64_t query, int64_t end,
-              const CancelFlag* cancel) {
-  const TokenWindow& w = task.window;
-  const int64_t size = task.element_size;
-  for (; query < end; ++query) {
-    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return false;
-    if (w.class_token && query == 0) {
-      writer.Append(table.row(w.row_of(0, 0)), size);
-      const uint8_t* other = table.row(w.row_of(0, 1));
-      for (int64_t key = 1; key < w.tokens(); ++key) writer.Append(other, size);
-      continue;
-    }
-    if (w.class_token) writer.Append(table.row(w.row_of(1, 0)), size);
-    const int64_t token = w.class_token ? query - 1 : query;
-    table.AppendKeys(writer, token / w.width, token % w.width);
-  }
-  return true;
-}
 
 template <bool kStream>
 bool Rows(const WindowTask& task, int64_t begin, int64_t end, const CancelFlag* cancel) {
@@ -123,9 +163,20 @@ bool Rows(const WindowTask& task, int64_t begin, int64_t end, const CancelFlag* 
     const int64_t last_token = std::max<int64_t>((w.class_token ? last - 1 : last) - 1, first_token);
     const bool one_row = first_token / w.width == last_token / w.width;
     table.Load(head, one_row ? first_token % w.width : 0, one_row ? last_token % w.width : w.width - 1);
-    done = HeadRows(task, table, writer, query, last, cancel);
+    int64_t y = first_token / w.width, x = first_token % w.width, q = query;
+    if (w.class_token && q == 0) {
+      table.AppendClassRow(writer);
+      ++q;
+    }
+    for (; q < last && done; ++q) {
+      done = cancel == nullptr || !cancel->load(std::memory_order_relaxed);
+      if (!done) break;
+      table.AppendRow(writer, y, x);
+      if (++x == w.width) x = 0, ++y;
+    }
     row += last - query;
   }
+  table.AppendCollected(writer);
   writer.Finish();
   return done;
 }

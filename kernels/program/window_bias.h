@@ -19,7 +19,7 @@ struct BiasPart {
   DType dtype = DType::kF32;  // IsFloat
   int64_t first_head = 0;
   int64_t heads = 0;
-  int64_t batch_row = 0;                     // of weights with a batch axis
+  int64_t batch_row = 0;                          // of weights with a batch axis
   std::span<const int64_t> query_positions = {};  // |position| < 2^32; biases over windows take none
   std::span<const int64_t> key_positions = {};
   void* out = nullptr;  // [heads, queries, keys], dense
@@ -38,6 +38,8 @@ struct BiasTraits {
   int64_t key_rows = 0;
   // Batch rows of the weights; 0: the same for all.
   int64_t batch = 0;
+  // A row for every key: positions are places among all keys, also where those of several sequences are packed.
+  bool places_are_keys = false;
   // Depends on key − query only.
   bool by_distance = false;
   // Without weights: only index maps.

@@ -313,6 +313,35 @@ void AddComposedBiases(GateList& gates) {
   }
 }
 
+// Tables gathered by the rule of a window: large ones that stream, and Swin's and BEiT's own.
+void AddWindows(GateList& gates) {
+  struct Shape {
+    TokenWindow window;
+    int64_t heads, element_size;
+    double limit;
+    const char* what;
+  };
+  // A row of a 7x7 window is three lines long: cutting it costs as much as writing it.
+  for (const Shape& shape :
+       {Shape{{24, 24, false}, 24, 4, 1.5, "24x24 f32"}, Shape{{24, 24, true}, 48, 2, 1.5, "24x24 + 1 bf16"},
+        Shape{{12, 12, false}, 400, 2, 1.5, "12x12 bf16"}, Shape{{7, 7, false}, 3328, 4, 2.5, "7x7 f32"}}) {
+    const int64_t tokens = shape.window.tokens();
+    const size_t bytes = static_cast<size_t>(shape.heads * tokens * tokens * shape.element_size);
+    const std::string name = absl::StrCat("window ", shape.what), floor = absl::StrCat("streaming window ", shape.what);
+    Floor(floor, [bytes] { StreamingStores(Shared().a, bytes); });
+    Kernel(name, "auto", [shape, tokens] {
+      const WindowTask task{.element_size = shape.element_size,
+                            .window = shape.window,
+                            .heads = shape.heads,
+                            .table = Shared().b,
+                            .table_stride = shape.window.table_rows(),
+                            .out = Shared().a};
+      return Shared().backend->Run(task, {0, shape.heads * tokens}, nullptr);
+    });
+    gates.Add({"G10", absl::StrCat("gathered window ", shape.what, ", ", bytes / kMiB, " MiB"), name, floor, shape.limit});
+  }
+}
+
 }  // namespace
 
 void AddKernelGates(GateList& gates) {
@@ -321,6 +350,7 @@ void AddKernelGates(GateList& gates) {
   AddBiases(gates);
   AddAdditions(gates);
   AddComposedBiases(gates);
+  AddWindows(gates);
 }
 
 }  // namespace phasor::bench

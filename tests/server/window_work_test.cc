@@ -1,0 +1,229 @@
+// Biases over windows and learned functions of positions with positions, masks and batches: parsed, run, compared with the
+// bias of each batch row and with the mask's rule said in words.
+#include <cmath>
+#include <cstring>
+#include <future>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+#include "server/engine.h"
+#include "server/request_parser.h"
+#include "tests/kernels/program/golden_weights.h"
+#include "tests/kernels/program/window_specs.h"
+#include "tests/proto/codec_check.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+class Harness {
+ public:
+  Harness() {
+    EngineOptions options;
+    options.worker_threads = 2;
+    engine_ = std::make_unique<Engine>(options, *CreateBackend("cpu"), nullptr);
+  }
+
+  PrecomputeResult Run(const v1::PrecomputeItem& item) {
+    v1::PrecomputeRequest request;
+    *request.add_items() = item;
+    std::mt19937_64 random(7);
+    auto parsed = RequestParser(Limits()).ParsePrecompute(raw::Split(request.SerializeAsString(), 5, random));
+    PrecomputeResult failed;
+    failed.status = parsed.status();
+    if (!parsed.ok()) return failed;
+    auto promise = std::make_shared<std::promise<Answer<PrecomputeResult>>>();
+    auto future = promise->get_future();
+    engine_->Precompute(std::make_shared<CallContext>(), *std::move(parsed),
+                        [promise](Answer<PrecomputeResult> answer) { promise->set_value(std::move(answer)); });
+    Answer<PrecomputeResult> answer = future.get();
+    failed.status = answer.status;
+    return answer.status.ok() ? std::move(answer.results[0]) : failed;
+  }
+
+  // The bias as floats, its shape checked.
+  std::vector<float> Bias(const v1::PrecomputeItem& item, const std::vector<int64_t>& shape) {
+    const PrecomputeResult result = Run(item);
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    if (!result.status.ok() || !result.bias) return {};
+    EXPECT_EQ(result.bias->shape, shape);
+    std::string bytes;
+    for (const Bytes& piece : result.bias->data) bytes.append(reinterpret_cast<const char*>(piece.data), piece.size);
+    std::vector<float> values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+};
+
+std::string DataOf(const std::vector<float>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
+}
+
+void AddWeight(const std::string& name, const std::vector<int64_t>& shape, const std::vector<double>& values,
+               v1::PrecomputeItem* item) {
+  v1::Weight* weight = item->mutable_spec()->add_weights();
+  weight->set_name(name);
+  weight->mutable_tensor()->set_dtype(v1::DTYPE_F32);
+  weight->mutable_tensor()->mutable_shape()->Add(shape.begin(), shape.end());
+  weight->mutable_tensor()->set_data(DataOf({values.begin(), values.end()}));
+}
+
+v1::PrecomputeItem ItemOf(const std::string& text) {
+  v1::PrecomputeItem item;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &item)) << text;
+  return item;
+}
+
+v1::PrecomputeItem FireItem(const std::string& bias) {
+  v1::PrecomputeItem item = ItemOf("spec { fire {} } bias { form: BIAS_FORM_FULL " + bias + " }");
+  AddWeight("w1", {5, 1}, RuleValues(1, 5), &item);
+  AddWeight("b1", {5}, RuleValues(2, 5), &item);
+  AddWeight("w2", {2, 5}, RuleValues(3, 10), &item);
+  AddWeight("b2", {2}, RuleValues(4, 2), &item);
+  return item;
+}
+
+v1::PrecomputeItem GatesItem(const std::vector<int64_t>& shape, const std::string& bias) {
+  v1::PrecomputeItem item = ItemOf("spec { forgetting_bias { logits: true } } bias { form: BIAS_FORM_FULL " + bias + " }");
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  AddWeight("gates", shape, RuleValues(5, count, 4), &item);
+  return item;
+}
+
+// Swin's shift mask: one mask per window of the image, for all heads.
+TEST(WindowWorkTest, ShiftedWindowsHaveAMaskEach) {
+  Harness harness;
+  v1::PrecomputeItem item = ItemOf("spec { window_bias { window_height: 2 window_width: 2 } } bias { queries: 4 keys: 4 }");
+  AddWeight("table", {9, 3}, RuleValues(7, 27), &item);
+  const std::vector<float> plain = harness.Bias(item, {3, 4, 4});
+  v1::Tensor* mask = item.mutable_bias()->mutable_masking()->mutable_additive();
+  mask->set_dtype(v1::DTYPE_F32);
+  for (int64_t extent : {2, 1, 4, 4}) mask->add_shape(extent);
+  std::vector<float> added(32, 0.0f);
+  for (size_t i = 16; i < 32; ++i) added[i] = i % 3 == 0 ? -100.0f : 0.0f;
+  mask->set_data(DataOf(added));
+  const std::vector<float> masked = harness.Bias(item, {2, 3, 4, 4});
+  for (size_t i = 0; i < masked.size(); ++i) {
+    const size_t window = i / 48, entry = i % 48;
+    EXPECT_EQ(masked[i], plain[entry] + added[window * 16 + entry % 16]) << i;
+  }
+}
+
+TEST(WindowWorkTest, PositionsThatSpellThePlainWindowAreIt) {
+  Harness harness;
+  const v1::PrecomputeItem plain = FireItem("queries: 3 keys: 9");
+  const v1::PrecomputeItem spelled =
+      FireItem("queries: 3 keys: 9 query_positions { list { ids: [6, 7, 8] } } key_positions { range { count: 9 } }");
+  const PrecomputeResult a = harness.Run(plain), b = harness.Run(spelled);
+  ASSERT_TRUE(a.status.ok() && b.status.ok()) << a.status << b.status;
+  EXPECT_EQ(a.fingerprint, b.fingerprint);
+  EXPECT_EQ(harness.Bias(plain, {2, 3, 9}), harness.Bias(spelled, {2, 3, 9}));
+}
+
+TEST(WindowWorkTest, BatchRowsHavePositionsOfTheirOwn) {
+  Harness harness;
+  // Left padding: the second row's sequence begins at its third key.
+  const v1::PrecomputeItem item = FireItem(
+      "queries: 2 keys: 4 query_positions { mask { mask { dtype: DTYPE_I32 shape: 2 shape: 2 data: "
+      "\"\\001\\000\\000\\000\\001\\000\\000\\000\\000\\000\\000\\000\\001\\000\\000\\000\" } } }");
+  const std::vector<float> both = harness.Bias(item, {2, 2, 2, 4});
+  const auto fire = [&](const std::string& ids) {
+    return harness.Bias(FireItem("queries: 2 keys: 4 query_positions { list { ids: [" + ids + "] } }"), {2, 2, 4});
+  };
+  std::vector<float> each = fire("0, 1");
+  const std::vector<float> second = fire("0, 0");
+  // What a token that the mask hides gets is the rule's; the token that counts stands at place 0.
+  each.insert(each.end(), second.begin(), second.end());
+  for (size_t head = 0; head < 2; ++head) {
+    for (size_t k = 0; k < 4; ++k) {
+      for (size_t q = 0; q < 2; ++q) EXPECT_EQ(both[(head * 2 + q) * 4 + k], each[(head * 2 + q) * 4 + k]);
+      EXPECT_EQ(both[16 + (head * 2 + 1) * 4 + k], each[16 + (head * 2 + 1) * 4 + k]);
+    }
+  }
+}
+
+TEST(WindowWorkTest, MasksComeAfterTheBias) {
+  Harness harness;
+  const std::vector<float> plain = harness.Bias(GatesItem({2, 3, 6}, "queries: 6 keys: 6"), {2, 3, 6, 6});
+  const std::vector<float> masked =
+      harness.Bias(GatesItem({2, 3, 6}, "queries: 6 keys: 6 masking { causal: true sliding_window: 3 }"), {2, 3, 6, 6});
+  for (int64_t i = 0; i < 2 * 3 * 36; ++i) {
+    const int64_t q = i / 6 % 6, k = i % 6;
+    const bool seen = k <= q && q - k < 3;
+    EXPECT_EQ(masked[i], seen ? plain[i] : kMasked) << i;
+  }
+}
+
+// Sequences in one pack: places start anew in each, but gates are those of the pack.
+TEST(WindowWorkTest, Packs) {
+  Harness harness;
+  const std::string pack = "queries: 5 keys: 5 masking { causal: true query_cu_seqlens: [0, 2, 5] }";
+  const std::vector<float> fire = harness.Bias(FireItem(pack), {2, 5, 5});
+  const std::vector<float> alone = harness.Bias(FireItem("queries: 3 keys: 3"), {2, 3, 3});
+  const std::vector<float> gates = harness.Bias(GatesItem({3, 5}, pack), {3, 5, 5});
+  const std::vector<float> whole = harness.Bias(GatesItem({3, 5}, "queries: 5 keys: 5"), {3, 5, 5});
+  for (int64_t q = 0; q < 5; ++q) {
+    for (int64_t k = 0; k < 5; ++k) {
+      const bool seen = k <= q && (q < 2) == (k < 2);
+      const int64_t at = q * 5 + k;
+      EXPECT_EQ(fire[at] == kMasked, !seen);
+      if (seen && q >= 2) {
+        EXPECT_EQ(fire[at], alone[(q - 2) * 3 + k - 2]);
+      }
+      EXPECT_EQ(gates[at], seen ? whole[at] : kMasked);
+    }
+  }
+}
+
+TEST(WindowWorkTest, FingerprintsKnowMasksAndPlaces) {
+  Harness harness;
+  std::vector<std::string> seen;
+  for (const char* more : {"", "masking { causal: true }", "masking { causal: true sliding_window: 2 }",
+                           "key_positions { list { ids: [0, 1, 2, 9] } }", "query_offset: 1"}) {
+    const PrecomputeResult result = harness.Run(FireItem(std::string("queries: 4 keys: 4 ") + more));
+    ASSERT_TRUE(result.status.ok()) << more << result.status;
+    for (const std::string& other : seen) EXPECT_NE(other, result.fingerprint) << more;
+    seen.push_back(result.fingerprint);
+  }
+}
+
+TEST(WindowWorkTest, Refused) {
+  Harness harness;
+  struct Bad {
+    v1::PrecomputeItem item;
+    std::string message;
+  };
+  v1::PrecomputeItem window = ItemOf(
+      "spec { window_bias { window_height: 2 window_width: 2 num_heads: 1 } } bias { queries: 4 keys: 4 "
+      "query_positions { range { count: 4 } } indices: true }");
+  v1::PrecomputeItem masked_indices = ItemOf(
+      "spec { window_bias { window_height: 2 window_width: 2 num_heads: 1 } } bias { queries: 4 keys: 4 "
+      "masking { causal: true } indices: true }");
+  for (const Bad& bad :
+       {Bad{window, "bias.query_positions"}, Bad{masked_indices, "bias.masking"},
+        Bad{GatesItem({3, 5}, "queries: 1 keys: 5 query_positions { list { ids: [5] } }"),
+            "bias.query_positions: given a query at position 5"},
+        Bad{GatesItem({3, 5}, "queries: 1 keys: 5 key_positions { list { ids: [0, 1, 2, 3, -1] } }"),
+            "bias.key_positions: given a key at position -1"},
+        Bad{GatesItem({2, 3, 5}, "queries: 5 keys: 5 masking { prefix: [1, 2, 3] }"), "bias.masking.prefix"},
+        Bad{FireItem("queries: 2 keys: 4 query_offset: 1 masking { query_cu_seqlens: [0, 2] key_cu_seqlens: [0, 4] }"),
+            "bias.query_offset"}}) {
+    const PrecomputeResult result = harness.Run(bad.item);
+    EXPECT_EQ(result.status.code(), absl::StatusCode::kInvalidArgument) << bad.message;
+    EXPECT_NE(std::string(result.status.message()).find(bad.message), std::string::npos) << result.status;
+  }
+}
+
+}  // namespace
+}  // namespace phasor::server
