@@ -97,7 +97,15 @@ absl::Status ReadPadding(const std::string& path, BiasOptions* options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BiasOptions> OptionsOf(const BiasArgs& args) {
+// Biases over the tokens of a window: queries and keys are these, all of them.
+bool IsWindow(const v1::EncodingSpec& spec) { return spec.has_window_bias() || spec.has_continuous_window_bias(); }
+
+// Whether one vector per head says everything; the others are asked for in full unless a form is given.
+bool IsByDistance(const v1::EncodingSpec& spec) {
+  return !IsWindow(spec) && !spec.has_fire() && !spec.has_forgetting_bias() && !spec.has_tupe();
+}
+
+absl::StatusOr<BiasOptions> OptionsOf(const BiasArgs& args, const v1::EncodingSpec& spec) {
   BiasOptions options;
   v1::BiasWindow& window = options.window;
   window.set_keys(args.keys);
@@ -123,7 +131,8 @@ absl::StatusOr<BiasOptions> OptionsOf(const BiasArgs& args) {
   if (!args.key_padding.empty()) {
     if (absl::Status status = ReadPadding(args.key_padding, &options); !status.ok()) return status;
   }
-  const bool full = args.indices || options.query_positions || window.has_key_positions() || window.has_masking();
+  const bool full =
+      args.indices || options.query_positions || window.has_key_positions() || window.has_masking() || !IsByDistance(spec);
   window.set_form(args.form != v1::BIAS_FORM_UNSPECIFIED ? args.form : full ? v1::BIAS_FORM_FULL : v1::BIAS_FORM_VECTOR);
   return options;
 }
@@ -147,14 +156,16 @@ bool HasBatch(const BiasArgs& args, const BiasOptions& options, const ArrayInfo&
 
 // Calls that the answer is fetched in: along heads and queries, which follow one another in the file; in one where a batch
 // axis comes before them.
-std::vector<Part> PartsOf(const BiasArgs& args, const BiasOptions& options, const ArrayInfo& info, const Part& all) {
+std::vector<Part> PartsOf(const BiasArgs& args, const v1::EncodingSpec& spec, const BiasOptions& options,
+                          const ArrayInfo& info, const Part& all) {
   const bool full = options.window.form() == v1::BIAS_FORM_FULL;
   if (HasBatch(args, options, info) || info.bytes() == 0) return {all};
   const int64_t heads = args.indices ? 1 : info.shape[0], head_bytes = info.bytes() / heads;
   const int64_t heads_at_once = std::clamp<int64_t>(kWindowBytes / std::max<int64_t>(head_bytes, 1), 1, heads);
   const int64_t queries_at_once =
-      full ? std::clamp<int64_t>(kWindowBytes / std::max<int64_t>(head_bytes / args.queries, 1), 1, args.queries)
-           : args.queries;
+      full && !IsWindow(spec)
+          ? std::clamp<int64_t>(kWindowBytes / std::max<int64_t>(head_bytes / args.queries, 1), 1, args.queries)
+          : args.queries;
   std::vector<Part> parts;
   for (int64_t head = 0; head < heads; head += heads_at_once) {
     for (int64_t query = 0; query < args.queries; query += queries_at_once) {
@@ -170,11 +181,11 @@ std::vector<Part> PartsOf(const BiasArgs& args, const BiasOptions& options, cons
 absl::Status Write(Tool& tool, client::Client& client, const BiasArgs& args, const LoadedSpec& loaded, const Part& all) {
   absl::StatusOr<ArrayFormat> format = FormatOf(args.output.path, args.output.format);
   if (!format.ok()) return format.status();
-  const absl::StatusOr<BiasOptions> options = OptionsOf(args);
+  const absl::StatusOr<BiasOptions> options = OptionsOf(args, loaded.spec);
   if (!options.ok()) return options.status();
   // Sizes do not depend on how much is asked for at once: one query of every head tells the heads there are.
   Part probe = all;
-  const bool full = options->window.form() == v1::BIAS_FORM_FULL;
+  const bool full = options->window.form() == v1::BIAS_FORM_FULL && !IsWindow(loaded.spec);
   if (full) probe.queries = std::min<int64_t>(args.queries, 1);
   absl::StatusOr<Answer> shape = Ask(client, args, loaded, *options, probe, true);
   if (!shape.ok()) return shape.status();
@@ -189,7 +200,7 @@ absl::Status Write(Tool& tool, client::Client& client, const BiasArgs& args, con
 
   ProgressBar bar(tool.progress, "bias", info.bytes());
   CallReport report;
-  for (const Part& part : PartsOf(args, *options, info, all)) {
+  for (const Part& part : PartsOf(args, loaded.spec, *options, info, all)) {
     absl::StatusOr<Answer> answer = Ask(client, args, loaded, *options, part, false);
     if (!answer.ok()) return answer.status();
     const v1::PrecomputeResult& result = answer->message.results(0);

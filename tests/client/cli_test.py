@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import pathlib
 import signal
@@ -262,6 +263,42 @@ class Cli(unittest.TestCase):
         self.assertGreater(max(abs(a - b) for a, b in zip(rotated, values)), 0.1)
         self.assertLess(max(abs(a - b) for a, b in zip(back, values)), 1e-6)
         self.assertIn("head_dim", run("apply", "rope_default", "head_dim=16", "--input", path, "-o", self.folder / "x.npz", check=1).stderr.decode())
+
+    def test_resize(self):
+        table = self.save("table.npy", [9, -9] + [float(i + 10 * c) for i in (0, 2, 4, 6) for c in (0, 1)] + [7, -7], (6, 2))
+        out = self.folder / "out.npy"
+        run("resize", table, "--source", "4", "--target", "8", "--interpolation", "linear", "--extra-first", "1", "--extra-last", "1",
+            "-o", out)
+        header, data = npy(out)
+        self.assertEqual(header["shape"], (10, 2))
+        values = struct.unpack("<20f", data)
+        self.assertEqual(values[0::2], (9, 0, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6, 7))
+        self.assertEqual(values[1::2], (-9, 10, 10.5, 11.5, 12.5, 13.5, 14.5, 15.5, 16, -7))
+        run("resize", table, "--source", "2x3", "--target", "4x4", "--antialias", "-o", out)
+        self.assertEqual(npy(out)[0]["shape"], (16, 2))
+        refused = run("resize", table, "--source", "5", "--target", "8", "-o", out, check=1).stderr.decode()
+        self.assertIn("tensors[0].shape: given [6, 2]; allowed: [5, columns]", refused)
+        self.assertIn("--target", run("resize", table, "--source", "4", "--target", "4x", "-o", out, check=2).stderr.decode())
+        self.assertIn("'other'", run("resize", table, "--array", "other", "--source", "6", "--target", "8", "-o", out, check=2).stderr.decode())
+
+    def test_learned_bias(self):
+        weights = {"w1": (1, 1), "b1": (1,), "w2": (2, 1), "b2": (2,)}
+        values = {"w1": [1], "b1": [0], "w2": [1, -2], "b2": [0, 0.5]}
+        options = [o for n, shape in weights.items() for o in ("--weight", f"{n}={self.save(n + '.npy', values[n], shape)}")]
+        out = self.folder / "fire.npy"
+        run("bias", "fire", "c=1", "threshold=1", *options, "--queries", "2", "--keys", "5", "--form", "full", "-o", out)
+        header, data = npy(out)
+        self.assertEqual(header["shape"], (2, 2, 5))
+        want = [a * math.log(1 + abs(q - k)) / (math.log(1 + q) + 1e-6) + b for a, b in ((1, 0), (-2, 0.5)) for q in (3, 4) for k in range(5)]
+        for got, exact in zip(struct.unpack("<20f", data), want):
+            self.assertAlmostEqual(got, exact, delta=1e-6)
+        table = self.save("table.npy", [float(r) for r in range(9)], (9, 1))
+        window = ["window_bias", "window_height=2", "window_width=2", "--queries", "4", "--keys", "4", "-o", out]
+        run("bias", *window, "--weight", f"table={table}")
+        values = struct.unpack("<16f", npy(out)[1])
+        self.assertEqual(values[:4], (4, 3, 1, 0))
+        run("bias", "window_bias", "num_heads=1", *window[1:], "--indices")
+        self.assertEqual(struct.unpack("<16q", npy(out)[1]), values)
 
     def test_positions_out_of_range_leave_no_file(self):
         path = self.folder / "x.npz"
