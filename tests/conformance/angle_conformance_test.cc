@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/conformance/case_run.h"
+#include "tests/kernels/program/score_cases.h"
 
 namespace phasor {
 namespace {
