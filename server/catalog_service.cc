@@ -76,6 +76,10 @@ v1::PositionKind KindOf(PositionKind kind) {
       return v1::POSITION_KIND_ALIBI;
     case PositionKind::kNone:
       return v1::POSITION_KIND_NONE;
+    case PositionKind::kLearned:
+      return v1::POSITION_KIND_LEARNED;
+    case PositionKind::kBias:
+      return v1::POSITION_KIND_BIAS;
     case PositionKind::kUnserved:
       break;
   }
@@ -127,6 +131,7 @@ absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer,
   if (layer.scale_after) out->set_scale_after(*layer.scale_after);
   if (layer.embedding_multiplier) out->set_embedding_multiplier(*layer.embedding_multiplier);
   out->set_query_scale(layer.query_scale);
+  out->set_positions_from_mask(layer.positions_from_mask);
   if (!layer.spec) return absl::OkStatus();
   AddNotes("spec.", layer.spec->defaults, out->mutable_defaults());
   AddNotes("spec.", layer.spec->warnings, out->mutable_warnings());

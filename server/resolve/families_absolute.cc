@@ -94,10 +94,31 @@ void ReadWhisper(const Model& model, ModelEncoding& out) {
     layer.warnings.push_back(
         {model.text.PathOf("model_type"), "the checkpoint stores the encoder's table as a weight, made in float32"});
   }
-  LayerEncoding decoder = Unserved(model, "decoder", "learned");
-  decoder.max_position = model.text.Integer("max_target_positions", 1, int64_t{1} << 31).value_or(448);
-  out.layers.push_back(std::move(decoder));
+  const int64_t rows = model.text.Integer("max_target_positions", 1, int64_t{1} << 31).value_or(448);
+  LearnedSpec table;
+  table.num_positions = rows;
+  AddLearned(model, "decoder", table, out);
+  if (!out.layers.empty()) out.layers.back().max_position = rows;
 }
+
+namespace {
+
+// MusicGen's order: cosines, then sines.
+void AddTimestep(const Model& model, ModelEncoding& out) {
+  LayerEncoding layer;
+  TimestepSpec spec;
+  spec.dim = Width(model, layer.defaults);
+  spec.flip_sin_to_cos = true;
+  FillFacts(model, 0, layer);
+  if (!model.problems->ok()) return;
+  auto canonical = Canonicalize(spec);
+  if (!canonical.ok()) return model.problems->Fail(canonical.status());
+  layer.kind = PositionKind::kSinusoidal;
+  layer.spec = *std::move(canonical);
+  out.layers.push_back(std::move(layer));
+}
+
+}  // namespace
 
 void ReadSinusoid(const Model& model, ModelEncoding& out) {
   constexpr auto kConcatenated = SinusoidalLayout::kConcatenated;
@@ -115,14 +136,13 @@ void ReadSinusoid(const Model& model, ModelEncoding& out) {
     case SinusoidRule::kFairseq:
       return ReadFairseqSinusoid(model, out);
     case SinusoidRule::kCosinesFirst:
-      out.layers.push_back(Unserved(model, "", "timestep"));
-      break;
+      return AddTimestep(model, out);
   }
   AddEmbeddingMultiplier(model, false, out);
 }
 
 void ReadFlorenceVision(const Model& model, ModelEncoding& out) {
-  out.layers.push_back(Unserved(model, "", "learned"));
+  ReadLearned(model, out);
   // Frames of a video get sinusoids of the last stage's width, beside the table over each frame.
   const auto widths = model.text.Integers("embed_dim", 1, kMaxDim).value_or(std::vector<int64_t>());
   SinusoidalSpec spec = Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper);
@@ -165,13 +185,9 @@ void ReadDistilBert(const Model& model, ModelEncoding& out) {
   AddSinusoid(model, "", Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper), out);
 }
 
-void ReadLearned(const Model& model, ModelEncoding& out) { out.layers.push_back(Unserved(model, "", "learned")); }
-
 void ReadRelativeSinusoid(const Model& model, ModelEncoding& out) {
   out.layers.push_back(Unserved(model, "", "relative_sinusoidal"));
 }
-
-void ReadDinoV3(const Model& model, ModelEncoding& out) { out.layers.push_back(Unserved(model, "", "rope_2d_dinov3")); }
 
 void ReadNone(const Model& model, ModelEncoding& out) {
   LayerEncoding layer;

@@ -30,6 +30,75 @@ void AddAlibi(const Model& model, std::optional<double> max_bias, std::string_vi
   out.layers.push_back(std::move(layer));
 }
 
+// T5's buckets: encoders look both ways.
+void AddBuckets(const Model& model, std::string layer_type, ModelEncoding& out) {
+  LayerEncoding layer;
+  FillFacts(model, 0, layer);
+  T5BucketSpec spec;
+  spec.bidirectional = layer_type != "decoder";
+  layer.layer_type = std::move(layer_type);
+  spec.num_heads = layer.num_q_heads;
+  const auto take = [&](std::string_view key, std::string_view of_class, std::optional<int64_t>& field) {
+    field = model.text.Integer(key, 1, int64_t{1} << 31);
+    if (!field) layer.defaults.push_back({model.text.PathOf(key), DefaultText(model, of_class)});
+  };
+  take("relative_attention_num_buckets", "32", spec.num_buckets);
+  take("relative_attention_max_distance", "128", spec.max_distance);
+  if (!model.problems->ok()) return;
+  if (spec.num_heads == 0) {
+    out.layers.push_back(Unserved(model, layer.layer_type, "t5_bucket"));
+    return;
+  }
+  auto canonical = Canonicalize(spec);
+  if (!canonical.ok()) {
+    const auto error = SpecErrorOf(canonical.status());
+    const std::string_view key = error && error->field.ends_with("max_distance") ? "relative_attention_max_distance"
+                                                                                 : "relative_attention_num_buckets";
+    return model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed)
+                                      : canonical.status());
+  }
+  layer.kind = PositionKind::kBias;
+  layer.spec = *std::move(canonical);
+  out.layers.push_back(std::move(layer));
+}
+
+constexpr int64_t kMaxWindow = 4096;
+
+// A table over the offsets inside a window.
+void AddWindow(const Model& model, int64_t height, int64_t width, bool class_token, ModelEncoding& out) {
+  LayerEncoding layer;
+  FillFacts(model, 0, layer);
+  if (!model.problems->ok()) return;
+  WindowBiasSpec spec;
+  spec.window_height = height;
+  spec.window_width = width;
+  spec.class_token = class_token;
+  spec.num_heads = layer.num_q_heads;
+  const std::string_view heads = model.text.FirstOf({"num_heads", "num_attention_heads"});
+  if (spec.num_heads == 0 && !heads.empty() && model.text.IsList(heads)) {
+    const auto stages = model.text.Integers(heads, 1, kMaxHeads).value_or(std::vector<int64_t>());
+    if (!stages.empty()) {
+      spec.num_heads = stages.front();
+      layer.warnings.push_back(
+          {model.text.PathOf(heads), absl::StrCat("the spec has the heads of the first stage, ", stages.front(),
+                                                  "; every stage has a table of its own")});
+    }
+  }
+  if (spec.num_heads == 0) {
+    out.layers.push_back(Unserved(model, "", "swin_bias"));
+    return;
+  }
+  auto canonical = Canonicalize(spec);
+  if (!canonical.ok()) {
+    const auto error = SpecErrorOf(canonical.status());
+    return model.problems->Fail(error ? MakeSpecError(model.text.PathOf("window_size"), error->given, error->allowed)
+                                      : canonical.status());
+  }
+  layer.kind = PositionKind::kBias;
+  layer.spec = *std::move(canonical);
+  out.layers.push_back(std::move(layer));
+}
+
 }  // namespace
 
 void ReadAlibi(const Model& model, ModelEncoding& out) { AddAlibi(model, std::nullopt, "", AlibiForm::kCausal, out); }
@@ -110,8 +179,8 @@ void ReadT5(const Model& model, ModelEncoding& out) {
   for (const std::string& name : model.file.Strings("architectures").value_or(std::vector<std::string>())) {
     encoder_only = encoder_only || name.ends_with("EncoderModel");
   }
-  out.layers.push_back(Unserved(model, "encoder", "t5_bucket"));
-  if (!encoder_only) out.layers.push_back(Unserved(model, "decoder", "t5_bucket"));
+  AddBuckets(model, "encoder", out);
+  if (!encoder_only && model.problems->ok()) AddBuckets(model, "decoder", out);
   for (LayerEncoding& layer : out.layers) layer.softmax_scale = 1;  // the class does not scale q·k
 }
 
@@ -132,12 +201,35 @@ void ReadDeberta(const Model& model, ModelEncoding& out) {
   out.layers.push_back(std::move(layer));
 }
 
-void ReadSwin(const Model& model, ModelEncoding& out) { out.layers.push_back(Unserved(model, "", "swin_bias")); }
+void ReadSwin(const Model& model, ModelEncoding& out) {
+  const bool continuous = model.text.Has("pretrained_window_sizes") || model.family->model_type == "swinv2";
+  const std::string_view key = "window_size";
+  if (continuous || !model.text.Has(key)) {
+    // The function of version 2 is made of weights: without them there is no spec.
+    out.layers.push_back(Unserved(model, "", "swin_bias"));
+    return;
+  }
+  std::vector<int64_t> window;
+  if (model.text.IsList(key)) {
+    window = model.text.Integers(key, 1, kMaxWindow).value_or(std::vector<int64_t>());
+  } else {
+    window.assign(2, model.text.Integer(key, 1, kMaxWindow).value_or(1));
+  }
+  if (window.size() == 2) return AddWindow(model, window[0], window[1], false, out);
+  model.problems->Fail(model.text.PathOf(key), absl::StrCat(window.size(), " entries"),
+                       "a whole number, or [height, width]");
+}
 
 void ReadBeit(const Model& model, ModelEncoding& out) {
   const bool relative =
       model.text.IsTrue("use_relative_position_bias") || model.text.IsTrue("use_shared_relative_position_bias");
-  if (relative) return ReadSwin(model, out);
+  if (relative) {
+    const auto side = [&](std::string_view name, int64_t of_class) {
+      return model.text.IsNumber(name) ? model.text.Integer(name, 1, int64_t{1} << 20).value_or(of_class) : of_class;
+    };
+    const int64_t patches = side("image_size", 224) / std::max<int64_t>(side("patch_size", 16), 1);
+    return AddWindow(model, patches, patches, true, out);
+  }
   if (model.text.IsTrue("use_absolute_position_embeddings")) return ReadLearned(model, out);
   ReadNone(model, out);
 }

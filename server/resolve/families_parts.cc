@@ -62,23 +62,26 @@ void AddHalf(const Model& model, const Grid& grid, std::string_view name, int64_
   AddGrid(model, std::move(layer), spec, out);
 }
 
-// Every frequency of one axis twice.
-std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {
+constexpr double kTwoPi = 6.283185307179586476925;
+
+// base^(−k/pairs), k = 0 … pairs − 1.
+std::vector<double> AxisFrequencies(const Model& model, const Grid& grid, int64_t pairs) {
   RopeSpec one;
   one.head_dim = 2 * pairs;
   one.base = grid.base;
-  std::vector<double> twins;
   const auto canonical = Canonicalize(one);
-  if (!canonical.ok()) {
-    model.problems->Fail(canonical.status());
-    return twins;
-  }
-  const auto resolved = Resolve(*canonical, std::nullopt, Precision::kExact);
+  const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
   if (!resolved.ok()) {
     model.problems->Fail(resolved.status());
-    return twins;
+    return {};
   }
-  for (const double frequency : std::get<AnglePlan>(resolved->plan).inv_freq) twins.insert(twins.end(), 2, frequency);
+  return std::get<AnglePlan>(resolved->plan).inv_freq;
+}
+
+// Every frequency of one axis twice.
+std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {
+  std::vector<double> twins;
+  for (const double frequency : AxisFrequencies(model, grid, pairs)) twins.insert(twins.end(), 2, frequency);
   return twins;
 }
 
@@ -112,6 +115,34 @@ void ReadVisionRope(const Model& model, ModelEncoding& out) {
     grid.layer.warnings.push_back(
         {model.text.PathOf("rope_parameters"), "positions are [width, height]: the column goes first"});
   }
+  AddGrid(model, grid.layer, spec, out);
+}
+
+void ReadDinoV3(const Model& model, ModelEncoding& out) {
+  Grid grid;
+  grid.head_dim = GridHeadDim(model, grid.layer.defaults);
+  grid.base = model.family->base == 10000 ? 100 : model.family->base;
+  if (model.text.Has("rope_theta") || model.text.IsObject("rope_parameters")) {
+    grid.base = GridBase(model, grid.layer.defaults);
+  } else {
+    grid.layer.defaults.push_back({model.text.PathOf("rope_theta"), DefaultText(model, "100")});
+  }
+  if (!model.problems->ok()) return;
+  FillFacts(model, grid.head_dim, grid.layer);
+  // A coordinate runs from −1 to 1 over the image and turns by 2π·c·base^(−k/n), n pairs an axis.
+  const int64_t pairs = grid.head_dim / 4;
+  std::vector<double> turns;
+  for (const double frequency : AxisFrequencies(model, grid, pairs)) turns.push_back(kTwoPi * frequency);
+  if (!model.problems->ok()) return;
+  std::vector<double> both = turns;
+  both.insert(both.end(), turns.begin(), turns.end());
+  RopeSpec spec = grid.Spec(model, 4 * pairs);
+  spec.base.reset();
+  spec.schedule = InvFreqSchedule{std::move(both)};
+  spec.axes = RopeAxes{{pairs, pairs}, AxisLayout::kChunked};
+  grid.layer.warnings.push_back(
+      {model.text.PathOf("patch_size"),
+       "positions are coordinates [y, x] of patches, 2*(index + 0.5)/size - 1; class and register tokens are not rotated"});
   AddGrid(model, grid.layer, spec, out);
 }
 

@@ -36,6 +36,16 @@ enum class SinusoidRule : uint8_t {
   kCosinesFirst,  // cosines, then sines; the last frequency is 1/base
 };
 
+// How a learned table is laid out.
+enum class LearnedRule : uint8_t {
+  kUnknown,        // not known: the kind is named, without a spec
+  kPlain,          // as many rows as positions
+  kPadding,        // from row padding + 1 on, as many rows as positions; padded tokens read the padding row (RoBERTa)
+  kTwoMore,        // from row 2 on, two rows more than positions (BART)
+  kTwoMoreMasked,  // the same; padded tokens read row 1 (OPT)
+  kImage,          // one row per patch after `extra_rows` for class tokens
+};
+
 // How an image tower shares its pairs between rows and columns.
 enum class GridRule : uint8_t {
   kReset,            // rows, then columns, with the same frequencies (Qwen)
@@ -70,7 +80,10 @@ struct Family {
   AxisLayout axis_layout = AxisLayout::kChunked;
   GridRule grid = GridRule::kReset;  // of an image tower
   SinusoidRule sinusoid = SinusoidRule::kNone;
-  std::string_view width_key = {};  // of a sinusoidal table, where it is not the hidden size
+  std::string_view width_key = {};  // of a table, where it is not the hidden size
+  LearnedRule learned = LearnedRule::kUnknown;
+  std::string_view rows_key = {};  // of a learned table, where it is not one of the usual names
+  int64_t extra_rows = 0;          // of an image's table: class tokens
 };
 
 // Every known class. Names are unique.

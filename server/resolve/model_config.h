@@ -16,7 +16,7 @@
 namespace phasor::server {
 
 // What a group of layers has.
-enum class PositionKind { kRope, kSinusoidal, kAlibi, kNone, kUnserved };
+enum class PositionKind { kRope, kSinusoidal, kAlibi, kNone, kUnserved, kLearned, kBias };
 
 // One layer type of a model.
 struct LayerEncoding {
@@ -35,6 +35,7 @@ struct LayerEncoding {
   int64_t max_position = 0;                   // 0: not said
   std::optional<double>
       softmax_scale;  // the whole factor on q·k where the configuration decides it (query_pre_attn_scalar, MLA …)
+  bool positions_from_mask = false;            // the class counts unpadded tokens
   std::optional<double> scale_after;           // Falcon ALiBi: factor on scores + bias
   std::string query_scale;                     // rule that scales q by position, in words and numbers; empty: none
   std::optional<double> embedding_multiplier;  // √dim where scale_embedding says so

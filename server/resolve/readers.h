@@ -49,11 +49,15 @@ void ReadSeamless(const Model& model, ModelEncoding& out);
 void ReadFlorenceVision(const Model& model, ModelEncoding& out);
 void ReadXlm(const Model& model, ModelEncoding& out);
 void ReadDistilBert(const Model& model, ModelEncoding& out);
-void ReadLearned(const Model& model, ModelEncoding& out);
 void ReadRelativeSinusoid(const Model& model, ModelEncoding& out);
 void ReadDinoV3(const Model& model, ModelEncoding& out);
 void ReadNone(const Model& model, ModelEncoding& out);
 void ReadGraniteHybrid(const Model& model, ModelEncoding& out);
+
+// families_learned.cc: learned tables.
+void ReadLearned(const Model& model, ModelEncoding& out);
+// A table with its rows and offsets; the width is the model's where the spec has none.
+void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, ModelEncoding& out);
 
 // families_parts.cc: classes of parts, and classes that only hold others.
 void ReadParts(const Model& model, ModelEncoding& out);       // nothing of its own

@@ -118,6 +118,47 @@ def grid_rule(entry, fields, config):
     return out
 
 
+# Classes that count positions from the padding index on, by create_position_ids_from_input_ids or a copy of it.
+FROM_PADDING = {
+    "altclip_text_model", "bridgetower_text_model", "clap_text_model", "data2vec-text", "layoutlmv3", "longformer",
+    "luke", "mpnet", "roberta-prelayernorm", "xmod", "markuplm", "lilt",
+}
+USUAL_ROWS = ("max_position_embeddings", "n_positions", "max_source_positions", "max_target_positions")
+OTHER_ROWS = ("num_position_embeddings", "num_patches", "num_image_tokens", "max_vit_seq_len")
+
+
+def side(value):
+    return value[0] if isinstance(value, list) and value else value if isinstance(value, int) else 0
+
+
+def learned_rule(model_type, entry, config):
+    """The layout of a learned table, where its keys tell it."""
+    shape = entry.get("shape", [])
+    rows = entry.get("rows") or (shape[-2] if len(shape) in (2, 3) and (len(shape) == 2 or shape[0] == 1) else 0)
+    if not rows:
+        return {}
+    out = {}
+    image, patch = side(config.get("image_size")), side(config.get("patch_size"))
+    usual = next((k for k in USUAL_ROWS if isinstance(config.get(k), int)), None)
+    other = next((k for k in OTHER_ROWS if config.get(k) == rows), None)
+    if usual and config[usual] == rows:
+        out["learned"] = "LearnedRule::" + ("kPadding" if model_type in FROM_PADDING else "kPlain")
+    elif usual and config[usual] == rows - 2 and entry.get("offset") == 2:
+        out["learned"] = "LearnedRule::kTwoMore"
+    elif image and patch and 0 <= rows - (image // patch) ** 2 <= 2:
+        out |= {"learned": "LearnedRule::kImage", "extra_rows": rows - (image // patch) ** 2}
+    elif other:
+        out |= {"learned": "LearnedRule::kPlain", "rows_key": f'"{other}"'}
+    else:
+        return {}
+    if entry["dim"] != whole(first(config, "hidden_size", "d_model", "n_embd", "embed_dim", "dim")):
+        key = next((k for k, v in config.items() if isinstance(v, int) and v == entry["dim"]), None)
+        if key is None:
+            return {}
+        out["width_key"] = f'"{key}"'
+    return out
+
+
 def row(model_type, config, entries, is_wrapper):
     kinds = [entry["kind"] for _, entry in entries]
     rope = next((entry for _, entry in entries if entry["kind"] in ("rope", "mrope", "axial")), None)
@@ -150,6 +191,10 @@ def row(model_type, config, entries, is_wrapper):
                 whole_keys = {k: v for k, v in config.items() if isinstance(v, int) and v > 1}
                 key = next((f"{a}*{b}" for a, x in whole_keys.items() for b, y in whole_keys.items() if x * y == fixed["dim"]), None)
             fields["width_key"] = f'"{key}"' if key else None
+    tables = [entry for _, entry in entries if entry["kind"] == "learned"]
+    table = next((entry for entry in tables if "rows" in entry), tables[0] if tables else None)
+    if table and fields["read"] == "&ReadLearned":
+        fields.update(learned_rule(model_type, table, config))
     if rope:
         main = nested.get("full_attention") or (next(iter(nested.values())) if nested else params)
         base = main.get("rope_theta", config.get("rope_theta"))
@@ -179,7 +224,15 @@ def row(model_type, config, entries, is_wrapper):
     return fields
 
 
+ORDER = (
+    "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows"
+).split()
+
+
 def line(fields):
+    """One row; designated initialisers come in the order of the struct."""
+    fields = {key: fields[key] for key in ORDER if key in fields}
     return "{" + ", ".join(f".{k} = {v}" for k, v in fields.items() if v not in (0, "", None)) + "},"
 
 

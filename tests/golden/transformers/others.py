@@ -26,6 +26,8 @@ def t5_buckets(module):
         return None
     distances = torch.tensor(DISTANCES)
     bidirectional = not getattr(module, "is_decoder", False)
+    if "bidirectional=False" in inspect.getsource(type(module)):
+        bidirectional = False  # Pix2Struct's text attention says so where it asks for the buckets
     buckets, longest = module.relative_attention_num_buckets, module.relative_attention_max_distance
     if "bidirectional" in inspect.signature(module._relative_position_bucket).parameters:
         got = module._relative_position_bucket(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=longest)

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
 
 namespace phasor::server {
@@ -130,6 +131,65 @@ void CheckAlibi(const LayerEncoding& layer, const Value& want) {
     ExpectClose(slopes[i].hi, want["slopes"][static_cast<unsigned>(i)], 1e-15, "slope");
 }
 
+void CheckLearned(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kLearned);
+  const LearnedSpec& spec = std::get<LearnedSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.num_positions, want["table_rows"].GetInt64());
+  EXPECT_EQ(spec.dim, want["dim"].GetInt64());
+  EXPECT_EQ(*spec.position_offset, want["offset"].GetInt64());
+  EXPECT_EQ(spec.padding_row.has_value(), Has(want, "padding_row"));
+  if (Has(want, "padding_row")) {
+    EXPECT_EQ(*spec.padding_row, want["padding_row"].GetInt64());
+  }
+  EXPECT_EQ(layer.positions_from_mask, want["uses_mask"].GetBool());
+}
+
+void CheckBuckets(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kBias);
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const BucketPlan& plan = std::get<BucketPlan>(resolved->plan);
+  const Value& buckets = want["buckets"];
+  EXPECT_EQ(plan.num_buckets, buckets["num_buckets"].GetInt64());
+  EXPECT_EQ(plan.max_distance, buckets["max_distance"].GetInt64());
+  EXPECT_EQ(plan.bidirectional, buckets["bidirectional"].GetBool());
+  const DistanceBuckets index(plan.num_buckets, plan.max_distance, plan.bidirectional);
+  for (const Value& sample : buckets["samples"].GetArray()) {
+    EXPECT_EQ(index.at(sample[0].GetInt64()), sample[1].GetInt64()) << "distance " << sample[0].GetInt64();
+  }
+}
+
+void CheckWindow(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kBias);
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const WindowBiasPlan& plan = std::get<WindowBiasPlan>(resolved->plan);
+  EXPECT_EQ(plan.window.height, want["window"][0].GetInt64());
+  EXPECT_EQ(plan.window.width, want["window"][1].GetInt64());
+  EXPECT_EQ(plan.window.table_rows(), want["table_rows"].GetInt64());
+  EXPECT_EQ(plan.num_heads, want["heads"][0].GetInt64());
+  for (const Value& sample : want["samples"].GetArray()) {
+    EXPECT_EQ(plan.window.row_of(sample["query"].GetInt64(), sample["key"].GetInt64()), sample["index"].GetInt64());
+  }
+}
+
+// Coordinates in [−1, 1]: the angle is 2π·c·inv_freq of the file.
+void CheckDinoV3(const LayerEncoding& layer, const Value& want) {
+  ASSERT_EQ(layer.kind, PositionKind::kRope);
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  EXPECT_EQ(*spec.rotary_dim, want["rotary_dim"].GetInt64());
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  const auto expected = want["inv_freq"].GetArray();
+  ASSERT_EQ(plan.inv_freq.size(), 2u * expected.Size());
+  for (size_t i = 0; i < plan.inv_freq.size(); ++i) {
+    const double frequency = Number(expected[static_cast<unsigned>(i % expected.Size())]);
+    EXPECT_NEAR(plan.inv_freq[i], 2 * M_PI * frequency, 1e-14 * frequency) << "pair " << i;
+    EXPECT_EQ(plan.axis_of_pair[i], i / expected.Size()) << "pair " << i;
+  }
+}
+
 void CheckSinusoidal(const LayerEncoding& layer, const Value& want) {
   ASSERT_EQ(layer.kind, PositionKind::kSinusoidal);
   const SinusoidalSpec& spec = std::get<SinusoidalSpec>(layer.spec->spec);
@@ -172,6 +232,11 @@ void CheckEntry(const ModelEncoding& model, const Value& want) {
   if (kind == "mrope") CheckAxes(*layer, want);
   if (kind == "rope" || kind == "mrope") return;
   if (kind == "vision_rope_2d") return CheckGrid(*layer, want);
+  if (kind == "learned") return CheckLearned(*layer, want);
+  if (kind == "t5_bucket") return CheckBuckets(*layer, want);
+  // The function of Swin v2 is made of weights: a file has none.
+  if (kind == "swin_bias" && !Has(want, "continuous_coordinates")) return CheckWindow(*layer, want);
+  if (kind == "rope_2d_dinov3") return CheckDinoV3(*layer, want);
   if (kind == "alibi") return CheckAlibi(*layer, want);
   if (kind == "sinusoidal") return CheckSinusoidal(*layer, want);
   if (kind == "none") {

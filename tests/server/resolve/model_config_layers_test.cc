@@ -154,7 +154,7 @@ TEST(Alibi, ByFlagOrClass) {
   EXPECT_EQ(*std::get<AlibiSpec>(mpt.spec->spec).max_bias, 16);
   EXPECT_EQ(*mpt.softmax_scale, 0.25);
   const LayerEncoding learned = LayerOf(Read(R"({"model_type":"mpt","attn_config":{"alibi":false}})"));
-  EXPECT_EQ(learned.unserved, "learned");
+  EXPECT_EQ(learned.kind, PositionKind::kLearned);
   const LayerEncoding jina = LayerOf(Read(R"({"model_type":"bert","position_embedding_type":"alibi"})"));
   EXPECT_EQ(*std::get<AlibiSpec>(jina.spec->spec).form, AlibiForm::kSymmetric);
 }
@@ -173,7 +173,7 @@ TEST(Sinusoidal, FlagsOfXlmAndDistilBert) {
   const auto& spec = std::get<SinusoidalSpec>(xlm.spec->spec);
   EXPECT_EQ(spec.dim, 1024);
   EXPECT_EQ(*spec.layout, SinusoidalLayout::kInterleaved);
-  EXPECT_EQ(LayerOf(Read(R"({"model_type":"distilbert","sinusoidal_pos_embds":false})")).unserved, "learned");
+  EXPECT_EQ(LayerOf(Read(R"({"model_type":"distilbert","sinusoidal_pos_embds":false})")).kind, PositionKind::kLearned);
 }
 
 TEST(Sinusoidal, ScaleEmbeddingFalseHasNoMultiplier) {

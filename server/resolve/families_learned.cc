@@ -1,0 +1,103 @@
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+#include "server/resolve/readers.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kMostRows = int64_t{1} << 30;
+
+// Pixels per side from an int or a list of [height, width]; 0 where the file does not say.
+std::pair<int64_t, int64_t> Sides(const Model& model, std::string_view key) {
+  if (model.text.IsList(key)) {
+    const auto sides = model.text.Integers(key, 1, kMostRows).value_or(std::vector<int64_t>());
+    if (sides.size() >= 2) return {sides[0], sides[1]};
+    return sides.empty() ? std::pair<int64_t, int64_t>(0, 0) : std::pair(sides[0], sides[0]);
+  }
+  const int64_t side = model.text.IsNumber(key) ? model.text.Integer(key, 1, kMostRows).value_or(0) : 0;
+  return {side, side};
+}
+
+// Patches of a whole image; 0 where the file does not say.
+int64_t Patches(const Model& model) {
+  const auto [height, width] = Sides(model, "image_size");
+  const auto [patch_height, patch_width] = Sides(model, "patch_size");
+  if (height == 0 || patch_height == 0) return 0;
+  const int64_t rows = height / patch_height;
+  const int64_t columns = width / patch_width;
+  return rows > 0 && columns <= kMostRows / rows ? rows * columns : 0;
+}
+
+int64_t PaddingIndex(const Model& model, std::vector<Note>& defaults) {
+  const std::string_view key = model.text.FirstOf({"pad_token_id", "padding_idx", "pad_index"});
+  if (!key.empty()) return model.text.Integer(key, 0, kMostRows).value_or(1);
+  defaults.push_back({model.text.PathOf("pad_token_id"), DefaultText(model, "1")});
+  return 1;
+}
+
+int64_t Positions(const Model& model) {
+  const std::string_view key = model.family->rows_key;
+  if (!key.empty() && model.text.IsNumber(key)) return model.text.Integer(key, 1, kMostRows).value_or(0);
+  return model.MaxPosition();
+}
+
+}  // namespace
+
+void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, ModelEncoding& out) {
+  LayerEncoding layer;
+  layer.layer_type = std::move(layer_type);
+  if (spec.dim == 0) spec.dim = model.Hidden(layer.defaults);
+  FillFacts(model, 0, layer);
+  if (!model.problems->ok()) return;
+  if (spec.num_positions == 0 || spec.dim == 0) {
+    // The file does not say how large the table is.
+    out.layers.push_back(Unserved(model, layer.layer_type, "learned"));
+    return;
+  }
+  auto canonical = Canonicalize(spec);
+  if (!canonical.ok()) {
+    const auto error = SpecErrorOf(canonical.status());
+    const std::string_view key = error && error->field == "learned.dim" ? "hidden_size" : "max_position_embeddings";
+    return model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed)
+                                      : canonical.status());
+  }
+  layer.kind = PositionKind::kLearned;
+  layer.positions_from_mask = spec.padding_row.has_value();
+  layer.spec = *std::move(canonical);
+  out.layers.push_back(std::move(layer));
+}
+
+void ReadLearned(const Model& model, ModelEncoding& out) {
+  std::vector<Note> defaults;
+  LearnedSpec spec;
+  spec.num_positions = Positions(model);
+  switch (model.family->learned) {
+    case LearnedRule::kUnknown:
+      out.layers.push_back(Unserved(model, "", "learned"));
+      return;
+    case LearnedRule::kPlain:
+      break;
+    case LearnedRule::kPadding:
+      spec.padding_row = PaddingIndex(model, defaults);
+      spec.position_offset = *spec.padding_row + 1;
+      break;
+    case LearnedRule::kTwoMoreMasked:
+      spec.padding_row = 1;
+      [[fallthrough]];
+    case LearnedRule::kTwoMore:
+      spec.position_offset = 2;
+      if (spec.num_positions != 0) spec.num_positions += 2;
+      break;
+    case LearnedRule::kImage: {
+      const int64_t patches = Patches(model);
+      spec.num_positions = patches == 0 ? 0 : patches + model.family->extra_rows;
+      spec.position_offset = model.family->extra_rows;
+      break;
+    }
+  }
+  AddLearned(model, "", spec, out);
+  for (LayerEncoding& layer : out.layers) layer.defaults.insert(layer.defaults.end(), defaults.begin(), defaults.end());
+}
+
+}  // namespace phasor::server
