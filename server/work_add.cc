@@ -16,6 +16,7 @@
 #include "kernels/core/narrow.h"
 #include "kernels/program/absolute_rows.h"
 #include "kernels/program/add.h"
+#include "server/add_key.h"
 #include "server/describe.h"
 #include "server/domain_ends.h"
 #include "server/fingerprint.h"
@@ -32,37 +33,6 @@ namespace {
 constexpr std::array kTensorTypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
 
 DType ComputeTypeOf(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
-
-// Numbers one after the other, each of a fixed size.
-class KeyWriter {
- public:
-  void Int(int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      bytes_.push_back(static_cast<char>(static_cast<uint64_t>(value) >> shift));
-    }
-  }
-  void Double(double value) { Int(std::bit_cast<int64_t>(value)); }
-  template <typename T>
-  void Hash(const std::vector<T>& values) {
-    Int(static_cast<int64_t>(values.size()));
-    bytes_ += Sha256({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-  }
-  void Weight(const WeightRef& weight) {
-    Int(weight ? static_cast<int64_t>(weight->dtype) : 0);
-    if (!weight) return;
-    Int(static_cast<int64_t>(weight->shape.size()));
-    for (int64_t extent : weight->shape) Int(extent);
-    bytes_ += weight->digest;
-  }
-  void Text(std::string_view text) {
-    Int(static_cast<int64_t>(text.size()));
-    bytes_.append(text);
-  }
-  std::string Take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_ = "add";
-};
 
 // A gate or ends: numbers of the caller's, in a compute type.
 struct Numbers {

@@ -39,7 +39,7 @@ class Server {
     auto promise = std::make_shared<std::promise<Answer<PrecomputeResult>>>();
     auto future = promise->get_future();
     engine_.Precompute(std::make_shared<CallContext>(), *std::move(parsed),
-                        [promise](Answer<PrecomputeResult> answer) { promise->set_value(std::move(answer)); });
+                       [promise](Answer<PrecomputeResult> answer) { promise->set_value(std::move(answer)); });
     Answer<PrecomputeResult> answer = future.get();
     EXPECT_TRUE(answer.status.ok()) << answer.status;
     return std::move(answer.results);
