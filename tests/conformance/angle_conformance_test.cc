@@ -5,7 +5,6 @@
 #include <set>
 
 #include "tests/conformance/case_run.h"
-#include "tests/kernels/program/score_cases.h"
 
 namespace phasor {
 namespace {
@@ -151,10 +150,6 @@ TEST(ConformanceCasesTest, EverySchemeHasACase) {
     schemes.insert(scheme.name);
     EXPECT_EQ(c.name.substr(0, c.name.find('/')), scheme.name);
     EXPECT_EQ(c.sequence_length.has_value(), scheme.needs_sequence_length) << c.name;
-  }
-  // Terms need q and k: their cases come with them.
-  for (const ScoreCase& c : ReadScoreCases(std::string(PHASOR_GOLDEN_DIR) + "/scores/scores.txt").cases) {
-    if (const Scheme* term = FindScheme(c.term)) schemes.insert(term->name);
   }
   for (const Scheme* scheme : Schemes()) EXPECT_TRUE(schemes.contains(scheme->name)) << scheme->name;
 }

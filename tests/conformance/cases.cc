@@ -324,6 +324,7 @@ std::vector<Case> ConformanceCases() {
   AppendPolar(cases);
   AppendOthers(cases);
   AppendWindowCases(cases);
+  AppendTermCases(cases);
   AppendTables(cases);
   return cases;
 }

@@ -23,6 +23,8 @@ std::vector<Case> ConformanceCases();
 
 // Those of biases over windows and of learned functions of positions (cases_window.cc).
 void AppendWindowCases(std::vector<Case>& cases);
+// Those of terms of attention scores (cases_terms.cc).
+void AppendTermCases(std::vector<Case>& cases);
 
 }  // namespace phasor
 
