@@ -46,11 +46,10 @@ class Errors(ServerTest):
     def test_not_served_yet_names_the_field(self):
         ones = np.ones((1, 2, 1, 8), np.float32)
         remote = pb.Tensor(dtype=pb.DTYPE_F32, shape=ones.shape, shared_memory=pb.SharedMemory(region="x", size_bytes=64))
+        device = pb.Tensor(dtype=pb.DTYPE_F32, shape=ones.shape, device=pb.DeviceMemory(handle=b"x", size_bytes=64))
         for item, field in (
                 (pb.ApplyItem(spec=rope(8), tensors=[remote]), "items[0].tensors[0].shared_memory"),
-                (pb.ApplyItem(spec=pb.EncodingSpec(alibi=pb.AlibiSpec(num_heads=4)), tensors=[tensor(ones)]), "items[0].spec.alibi"),
-                (pb.ApplyItem(spec=rope(8), tensors=[tensor(ones)], positions=pb.Positions(multi_axis=pb.MultiAxisPositions())),
-                 "items[0].positions.multi_axis")):
+                (pb.ApplyItem(spec=rope(8), tensors=[device]), "items[0].tensors[0].device")):
             status = self.apply(item)[0].status
             self.assertEqual(status.code, grpc.StatusCode.UNIMPLEMENTED.value[0])
             self.assertEqual(details(status)["ErrorInfo"].metadata["field"], field)

@@ -105,7 +105,7 @@ class Wire(ServerTest):
         upload = nested(6, nested(1, bytes(32)))
         self.same(nested(1, self.spec, self.where, nested(100, self.dtype, self.shape, upload, self.data)))
         answer = pb.ApplyResponse.FromString(self.raw[APPLY](nested(1, self.spec, self.where, nested(100, self.dtype, self.shape, self.data, upload))))
-        self.assertEqual(answer.results[0].status.code, grpc.StatusCode.UNIMPLEMENTED.value[0])
+        self.assertEqual(answer.results[0].status.code, grpc.StatusCode.FAILED_PRECONDITION.value[0])  # nothing was uploaded
         self.assertIn("upload", answer.results[0].status.message)
 
     def test_long_varints(self):
