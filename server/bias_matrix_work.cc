@@ -131,7 +131,11 @@ absl::Status BiasMatrixWork::ParsePositions(const v1::BiasWindow& window, BatchA
     status = read(window.key_positions(), "bias.key_positions", request.keys, &layout_.key_positions);
   }
   if (!status.ok()) return status;
-  SetPackedPositions();
+  if (!layout_.masking.query_cu_seqlens.empty()) {
+    status = ChargePositions("bias.masking.query_cu_seqlens", request.queries + request.keys, context);
+    if (!status.ok()) return status;
+    SetPackedPositions();
+  }
   // Consecutive positions are the plain window that they spell: the same bits and the same fingerprint.
   if (const auto first = Consecutive(layout_.key_positions); first == 0) layout_.key_positions = {};
   if (const auto first = Consecutive(layout_.query_positions)) {
@@ -144,7 +148,6 @@ absl::Status BiasMatrixWork::ParsePositions(const v1::BiasWindow& window, BatchA
 void BiasMatrixWork::SetPackedPositions() {
   const std::vector<int64_t>& queries = layout_.masking.query_cu_seqlens;
   const std::vector<int64_t>& keys = layout_.masking.key_cu_seqlens;
-  if (queries.empty()) return;
   if (layout_.query_positions.positions.empty()) layout_.query_positions.positions = PlacesInSequences(queries, keys);
   if (layout_.key_positions.positions.empty()) layout_.key_positions.positions = PlacesInSequences(keys, keys);
 }

@@ -97,6 +97,17 @@ absl::StatusOr<DType> ParseIndexType(v1::Dtype dtype) {
   return static_cast<DType>(dtype);
 }
 
+absl::Status ChargePositions(std::string_view field, int64_t count, ParseContext& context) {
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(int64_t));
+  if (bytes > context.ids_left) {
+    const int64_t limit = context.limits.max_request_bytes;
+    return OverLimit(field, limit - context.ids_left + bytes, "max_request_bytes", limit,
+                     "bytes of position ids in this call");
+  }
+  context.ids_left -= bytes;
+  return absl::OkStatus();
+}
+
 absl::Status JoinBatchOf(const v1::Positions& message, std::string_view path, BatchAxis& batch) {
   absl::Status status;
   if (message.ids().shape_size() == 2) status = batch.Join(At(path, "ids.shape[0]"), message.ids().shape(0));
@@ -122,6 +133,9 @@ absl::StatusOr<PositionRows> ParsePositionRows(const v1::Positions& message, std
   }
   if (one_row && parsed->set.count != count) {
     return InvalidField(At(path, "mask.mask.shape"), absl::StrCat(parsed->set.count, " positions"), absl::StrCat(count));
+  }
+  if (parsed->set.ids.empty()) {
+    if (auto status = ChargePositions(path, parsed->set.count, context); !status.ok()) return status;
   }
   PositionRows rows;
   rows.batch_stride = parsed->per_batch ? count : 0;

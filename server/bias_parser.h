@@ -42,6 +42,9 @@ struct PositionRows {
   int64_t batch_stride = 0;
 };
 
+// Asks for room for `count` positions at the cost of context.ids_left: a few numbers on the wire may stand for many.
+absl::Status ChargePositions(std::string_view field, int64_t count, ParseContext& context);
+
 // Joins the batch extent that positions speak of, where they do. Before ParsePositionRows.
 absl::Status JoinBatchOf(const v1::Positions& message, std::string_view path, BatchAxis& batch);
 

@@ -67,7 +67,7 @@ class BiasMatrixWork : public Work {
  private:
   absl::Status ParsePositions(const v1::BiasWindow& window, BatchAxis& batch, ParseContext& context);
   absl::Status ParseMasks(const v1::BiasWindow& window, const BatchAxis& batch, ParseContext& context);
-  void SetPackedPositions();
+  void SetPackedPositions();  // where none are given
   void SetDistances();
   absl::Status SetOutputs(bool indices, const Limits& limits);
   void SetKey(bool indices, const std::string& masking_key);

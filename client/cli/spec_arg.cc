@@ -330,7 +330,7 @@ absl::StatusOr<LoadedSpec> LoadWithoutWeights(const SpecArg& argument, Tool& too
 absl::StatusOr<LoadedSpec> LoadSpec(const SpecArg& argument, Tool& tool) {
   absl::StatusOr<LoadedSpec> loaded = LoadWithoutWeights(argument, tool);
   if (!loaded.ok()) return loaded;
-  if (auto status = AddWeights(argument.weights, &loaded->spec); !status.ok()) return status;
+  if (auto status = AddWeights(argument.weights, tool, &loaded->spec); !status.ok()) return status;
   return loaded;
 }
 

@@ -3,11 +3,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/array_file.h"
-#include "client/cli/tool.h"
 
 namespace phasor::cli {
 
-absl::Status AddWeights(const std::vector<std::string>& arguments, v1::EncodingSpec* spec) {
+absl::Status AddWeights(const std::vector<std::string>& arguments, Tool& tool, v1::EncodingSpec* spec) {
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
     if (equals == 0 || equals == std::string::npos) {
@@ -26,7 +25,11 @@ absl::Status AddWeights(const std::vector<std::string>& arguments, v1::EncodingS
     weight->set_name(argument.substr(0, equals));
     weight->mutable_tensor()->set_dtype(static_cast<v1::Dtype>(array.info.dtype));
     for (const int64_t extent : array.info.shape) weight->mutable_tensor()->add_shape(extent);
-    weight->mutable_tensor()->set_data(array.data.data(), array.data.size());
+    const absl::StatusOr<client::Client*> client = tool.Connect();
+    if (!client.ok()) return client.status();
+    const auto upload = (*client)->UploadTensor(array.data);
+    if (!upload.ok()) return upload.status();
+    weight->mutable_tensor()->mutable_upload()->set_sha256(upload->sha256());
   }
   return absl::OkStatus();
 }

@@ -8,11 +8,13 @@
 #include "absl/status/status.h"
 #include "phasor/v1/encoding.pb.h"
 
+#include "client/cli/tool.h"
+
 namespace phasor::cli {
 
-// Adds a weight to the spec for each "NAME=FILE.npy" (or .npz and .safetensors with one array). Errors: of usage, or of the
-// file.
-absl::Status AddWeights(const std::vector<std::string>& arguments, v1::EncodingSpec* spec);
+// Adds a weight to the spec for each "NAME=FILE.npy" (or .npz and .safetensors with one array): sent to the server once and
+// named by hash. Errors: of usage, of the file, or of the server.
+absl::Status AddWeights(const std::vector<std::string>& arguments, Tool& tool, v1::EncodingSpec* spec);
 
 }  // namespace phasor::cli
 

@@ -16,6 +16,7 @@
 //
 #include "hwy/highway.h"
 
+#include "kernels/cpu/bias_blocks-inl.h"
 #include "kernels/cpu/mask-inl.h"
 #include "kernels/cpu/stores-inl.h"
 
@@ -108,10 +109,8 @@ class Rows {
   }
 
   void Fill(int64_t count) {
-    const int64_t whole = static_cast<int64_t>(kLineBytes / sizeof(U));
-    const uint8_t* line = reinterpret_cast<const uint8_t*>(pattern_);
-    for (; count > whole; count -= whole) writer_.Append(line, kLineBytes);
-    if (count > 0) writer_.Append(line, count * static_cast<int64_t>(sizeof(U)));
+    if (count <= 0) return;
+    writer_.AppendRepeated(reinterpret_cast<const uint8_t*>(pattern_), count * static_cast<int64_t>(sizeof(U)));
   }
 
   void Append(const U* from, int64_t count) {
@@ -186,6 +185,23 @@ class Rows {
 template <typename T, bool kStream>
 bool WriteRows(const BiasMatrixTask& task, const std::vector<PositionRun>& runs, int64_t begin, int64_t end,
                const CancelFlag* cancel) {
+#if HWY_TARGET != HWY_SCALAR
+  bool any = false;
+  for (const PositionRun& run : runs) any |= run.kind == PositionRun::kAny;
+  if (any && task.mask == nullptr) {
+    while (begin < end) {
+      const int64_t stop = WriteBlocks<T, kStream>(task, begin, end, cancel);
+      if (stop < 0) return false;
+      if (stop == end) return true;
+      // The row that no block takes, by itself.
+      Rows<T, kStream> rows(task, runs, stop);
+      rows.Write(stop);
+      rows.Finish();
+      begin = stop + 1;
+    }
+    return true;
+  }
+#endif
   Rows<T, kStream> rows(task, runs, begin);
   int64_t row = begin;
   for (; row < end; ++row) {

@@ -101,6 +101,28 @@ class LineWriter {
     Append(kZeros, bytes);
   }
 
+  // Bytes of a line over and over. Its period must divide every offset that pieces begin at: lines of one element do.
+  void AppendRepeated(const uint8_t* line, int64_t bytes) {
+    if constexpr (!kStream) {
+      for (; bytes >= kLineBytes; bytes -= kLineBytes, to_ += kLineBytes) std::memcpy(to_, line, kLineBytes);
+      std::memcpy(to_, line, static_cast<size_t>(bytes));
+      to_ += bytes;
+    } else {
+      if (fill_ != 0) {
+        const int64_t missing = kLineBytes - fill_;
+        const int64_t taken = bytes < missing ? bytes : missing;
+        std::memcpy(line_ + fill_, line, static_cast<size_t>(taken));
+        fill_ += taken;
+        if (fill_ < kLineBytes) return;
+        FlushLine();
+        bytes -= taken;
+      }
+      for (; bytes >= kLineBytes; bytes -= kLineBytes, to_ += kLineBytes) StreamLine(line);
+      std::memcpy(line_, line, static_cast<size_t>(bytes));
+      fill_ = bytes;
+    }
+  }
+
   void Finish() {
     if constexpr (kStream) {
       std::memcpy(to_ + first_, line_ + first_, static_cast<size_t>(fill_ - first_));

@@ -211,6 +211,28 @@ class Cli(unittest.TestCase):
         run("bias", *spec, "--queries", "3", "--keys", "5", "--heads", "2:2", "--form", "full", "-o", self.folder / "part.npy")
         self.assertEqual(struct.unpack("<30f", npy(self.folder / "part.npy")[1]), full[30:])
 
+    def test_bias_masks_positions_and_indices(self):
+        path, hidden = self.folder / "bias.npy", float("-inf")
+        run("bias", "alibi", "slopes=1", "--queries", "2", "--keys", "3", "--causal", "--sliding-window", "2", "-o", path)
+        self.assertEqual(npy(path)[0]["shape"], (1, 2, 3))
+        self.assertEqual(self.floats(path), [-1, 0, hidden, hidden, -1, 0])
+        run("bias", "alibi", "slopes=1", "--queries", "1", "--keys", "3", "--query-positions", "5", "--key-positions", "0,0,7", "-o", path)
+        self.assertEqual(self.floats(path), [-5, -5, 2])
+        run("bias", "t5_bucket", "num_heads=1", "--indices", "--queries", "2", "--keys", "3", "-o", path)
+        header, data = npy(path)
+        self.assertEqual((header["descr"], header["shape"]), ("<i8", (2, 3)))
+        self.assertEqual(struct.unpack("<6q", data), (1, 0, 17, 2, 1, 0))
+        table = self.save("table.npy", [3, 5], [2, 1])
+        run("bias", "t5_bucket", "num_buckets=2", "max_distance=2", "bidirectional=false", "--weight", f"table={table}",
+            "--queries", "1", "--keys", "3", "--form", "row", "-o", path)
+        self.assertEqual(self.floats(path), [5, 5, 3])
+        padding = self.folder / "padding.npy"
+        header = repr({"descr": "|b1", "fortran_order": False, "shape": (2, 3)}).ljust(117) + "\n"
+        padding.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes([0, 1, 1, 1, 1, 1]))
+        run("bias", "alibi", "slopes=1", "--queries", "1", "--keys", "3", "--key-padding", padding, "-o", path)
+        self.assertEqual(npy(path)[0]["shape"], (2, 1, 1, 3))
+        self.assertEqual(self.floats(path), [hidden, -1, 0, -2, -1, 0])
+
     def save(self, name, values, shape):
         path = self.folder / name
         header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).ljust(117) + "\n"

@@ -306,6 +306,19 @@ TEST(BiasWorkTest, Fingerprints) {
   EXPECT_NE(added(1), added(2));
 }
 
+// A few numbers that stand for many positions cost what the positions would.
+TEST(BiasWorkTest, RangesAndPacksAreCharged) {
+  Limits limits;
+  limits.max_request_bytes = 1000;
+  for (const auto& [more, field] :
+       {std::pair<std::string, const char*>{"query_positions { range { count: 500 stride: 2 } }",
+                                            "items[0].bias.query_positions"},
+        {"masking { query_cu_seqlens: [0, 500] key_cu_seqlens: [0, 1] }", "items[0].bias.masking.query_cu_seqlens"}}) {
+    const std::string text = absl::StrCat("items { ", kLine, " bias { queries: 500 keys: 1 ", more, " } }");
+    ExpectError(ItemStatus(Precompute(text, limits)), {kBad, field, "400", "max_request_bytes"}, text);
+  }
+}
+
 TEST(BiasWorkTest, Errors) {
   struct Case {
     std::string text;
