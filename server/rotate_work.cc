@@ -20,7 +20,7 @@ constexpr int64_t kChunkBytes = int64_t{4} << 20;
 // Rows of a caller's table, as the arithmetic takes them: one rounding of the entry, or of its product with the scale.
 struct UploadedRows {
   const Weight* weight;
-  RowPositions positions;
+  RotationPositions positions;
   std::optional<PositionScale> scale;
   bool divide;
   DType dtype;
@@ -215,7 +215,7 @@ class RotateWork::Builder {
   }
 
   void AddChunk(int64_t first_row, int64_t rows, const Rectangle& tokens) {
-    RowPositions positions;
+    RotationPositions positions;
     for (int64_t axis = 0; axis < work_.positions.axes(); ++axis) {
       positions.axes[static_cast<size_t>(axis)] = work_.positions.Source(axis, first_row);
     }
@@ -228,7 +228,7 @@ class RotateWork::Builder {
     }
   }
 
-  void AddTable(int variant, const RowPositions& positions, int64_t rows) {
+  void AddTable(int variant, const RotationPositions& positions, int64_t rows) {
     const Table& table = tables_[static_cast<size_t>(variant)];
     const DType dtype = variant >= 2 ? DType::kF64 : DType::kF32;
     const bool is_key = variant % 2 == 1;

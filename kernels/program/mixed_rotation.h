@@ -16,7 +16,7 @@ namespace phasor {
 // is one. Computed in f64, one rounding to dtype (with a scale: the product in f64 before it).
 struct MixedRotationRows {
   const MixedAnglePlan* plan = nullptr;
-  RowPositions positions;
+  RotationPositions positions;
   std::optional<PositionScale> scale;
   DType dtype = DType::kF32;  // kF32 or kF64
   void* cos = nullptr;

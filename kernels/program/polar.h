@@ -26,7 +26,7 @@ struct PolarRows {
   const std::vector<Turns>* phases = nullptr;  // [heads, pairs] or [pairs]; null: 0
   const std::vector<float>* deltas = nullptr;  // the same as fl32(δ), for kCompatF32
   int64_t heads = 1;                           // of the table
-  RowPositions positions;
+  RotationPositions positions;
   DType dtype = DType::kF32;  // kF32 or kF64
   void* cos = nullptr;
   void* sin = nullptr;

@@ -32,7 +32,7 @@ Real128 ToReal(const Wide& value) {
   return result;
 }
 
-double PositionOf(const RowPositions& positions, int64_t row) { return CoordinateOf(positions.axes[0], row).value; }
+double PositionOf(const RotationPositions& positions, int64_t row) { return CoordinateOf(positions.axes[0], row).value; }
 
 int64_t FloorQuotient(const PositionScale& scale, double position) {
   const auto whole = static_cast<int64_t>(std::floor(std::max(position, 0.0)));
@@ -40,7 +40,7 @@ int64_t FloorQuotient(const PositionScale& scale, double position) {
 }
 
 // Rows from `row` on that have its factor, as far as that is cheap to tell.
-int64_t EndOfScale(const PositionScale& scale, const RowPositions& positions, int64_t row, int64_t count) {
+int64_t EndOfScale(const PositionScale& scale, const RotationPositions& positions, int64_t row, int64_t count) {
   if (scale.rule == PositionScale::Rule::kConstant) return count;
   int64_t end = row + 1;
   if (scale.rule == PositionScale::Rule::kFloor) {
@@ -155,11 +155,11 @@ std::shared_ptr<const RotationTable> WithScale(const RotationTable& table, doubl
 }
 
 // A step of the backend that holds on to its table.
-ProgramStep AngleStep(const std::shared_ptr<const RotationTable>& table, const RowPositions& positions, int64_t first,
+ProgramStep AngleStep(const std::shared_ptr<const RotationTable>& table, const RotationPositions& positions, int64_t first,
                       int64_t count, DType dtype, void* cos, void* sin) {
   AngleTask task;
   task.plan = &table->plan;
-  const RowPositions from = positions.From(first);
+  const RotationPositions from = positions.From(first);
   task.positions = from.axes[0];
   for (size_t axis = 1; axis < from.axes.size(); ++axis) task.more_axes[axis - 1] = from.axes[axis];
   task.dtype = dtype;
@@ -175,8 +175,8 @@ ProgramStep AngleStep(const std::shared_ptr<const RotationTable>& table, const R
 
 }  // namespace
 
-RowPositions RowPositions::From(int64_t first) const {
-  RowPositions moved = *this;
+RotationPositions RotationPositions::From(int64_t first) const {
+  RotationPositions moved = *this;
   for (PositionSource& source : moved.axes) {
     if (!source.fractional_ids.empty()) {
       source.fractional_ids = source.fractional_ids.subspan(static_cast<size_t>(first));
@@ -269,7 +269,7 @@ absl::Status RotationRows::Fill(RowRange rows, const CancelFlag* cancel) const {
   return dtype == DType::kF64 ? FillAs<double>(*this, rows, cancel) : FillAs<float>(*this, rows, cancel);
 }
 
-std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RowPositions& positions, int64_t count,
+std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RotationPositions& positions, int64_t count,
                                     DType dtype, void* cos, void* sin) {
   std::vector<ProgramStep> steps;
   const bool compat = table->plan.precision == Precision::kCompatF32;

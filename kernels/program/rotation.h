@@ -36,11 +36,11 @@ struct PositionScale {
 double ScaleAt(const PositionScale& scale, double position);
 
 // Coordinates of table rows along up to kMaxAxes axes.
-struct RowPositions {
+struct RotationPositions {
   std::array<PositionSource, kMaxAxes> axes{};
 
   // Rows from `first` on.
-  RowPositions From(int64_t first) const;
+  RotationPositions From(int64_t first) const;
 };
 // Of one row, along one axis.
 struct Coordinate {
@@ -92,7 +92,7 @@ RotationTable BetweenSchedules(const AnglePlan& source, const AnglePlan& target)
 // Fills rows of a table: f64 or f32, [rows, pairs] with row_stride. 0.1 to 0.2 µs per pair.
 struct RotationRows {
   const RotationTable* table = nullptr;
-  RowPositions positions;
+  RotationPositions positions;
   DType dtype = DType::kF32;  // kF32 or kF64
   void* cos = nullptr;
   void* sin = nullptr;
@@ -104,7 +104,7 @@ struct RotationRows {
 // The steps that fill `count` rows of a table, by the backend's angle tables where they serve (f32 without a decay, a factor
 // that is the same for many rows), else by RotationRows. Bits are the same either way. `table` and what `positions` points
 // at must outlive the steps.
-std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RowPositions& positions, int64_t count,
+std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RotationPositions& positions, int64_t count,
                                     DType dtype, void* cos, void* sin);
 
 }  // namespace phasor

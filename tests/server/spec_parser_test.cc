@@ -67,7 +67,7 @@ TEST(SpecParserTest, NoFieldIsLost) {
     EXPECT_EQ(back.DebugString(), rope.DebugString());
     EXPECT_EQ(*SpecFromProto(back), *spec);
   }
-  for (const char* arm : {"sinusoidal", "alibi", "t5_bucket", "kerple", "sandwich"}) {
+  for (const char* arm : {"sinusoidal", "alibi", "t5_bucket", "kerple", "sandwich", "pope", "fope"}) {
     v1::EncodingSpec message;
     int next = 0;
     const FieldDescriptor* field = v1::EncodingSpec::descriptor()->FindFieldByName(arm);

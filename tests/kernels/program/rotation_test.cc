@@ -132,7 +132,7 @@ TEST(TableStepsTest, SameBitsWhoeverFillsThem) {
   std::vector<int64_t> ids;
   std::vector<double> fractional;
   for (int i = 0; i < 300; ++i) ids.push_back((i * 7919) % 20000 - 50), fractional.push_back(ids.back() + 0.25 * (i % 4));
-  RowPositions range, listed, fractions;
+  RotationPositions range, listed, fractions;
   range.axes[0] = {.start = 8100, .stride = 1, .ids = {}};
   listed.axes[0].ids = ids;
   fractions.axes[0].fractional_ids = fractional;
@@ -146,7 +146,7 @@ TEST(TableStepsTest, SameBitsWhoeverFillsThem) {
     for (const PositionScale& scale : scales) {
       for (const bool inverse : {false, true}) {
         for (const DType dtype : {DType::kF32, DType::kF64}) {
-          for (const RowPositions& positions : {range, listed, fractions}) {
+          for (const RotationPositions& positions : {range, listed, fractions}) {
             auto shared = std::make_shared<RotationTable>(table);
             shared->scale = scale;
             shared->inverse = inverse;
@@ -174,7 +174,7 @@ TEST(BetweenSchedulesTest, TurnsByTheDifference) {
     const RotationTable table = forth ? BetweenSchedules(source, target) : BetweenSchedules(target, source);
     EXPECT_EQ(table.plan.attention_factor.hi, forth ? target.attention_factor.hi : 1 / target.attention_factor.hi);
     const std::vector<int64_t> ids = {0, 1, -3, 1000, (int64_t{1} << 31) - 1};
-    RowPositions positions;
+    RotationPositions positions;
     positions.axes[0].ids = ids;
     std::vector<double> cos(40), sin(40);
     const RotationRows rows{&table, positions, DType::kF64, cos.data(), sin.data(), 8};
@@ -196,7 +196,7 @@ TEST(RotationRowsTest, RefusesPositionsThatNothingCanTurnBy) {
   RotationTable table;
   table.plan = PlanOf(Rope(4, 10000));
   float cos[2], sin[2];
-  RowPositions positions;
+  RotationPositions positions;
   positions.axes[0].start = int64_t{1} << 31;
   const RotationRows rows{&table, positions, DType::kF32, cos, sin, 2};
   EXPECT_EQ(rows.Fill({0, 1}, nullptr).code(), absl::StatusCode::kInvalidArgument);
