@@ -4,12 +4,16 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 #include "kernels/core/narrow.h"
 #include "kernels/core/sincos.h"
 #include "kernels/program/mixed_rotation.h"
 #include "kernels/program/polar.h"
+#include "server/grpc_status.h"
 
 namespace phasor::server {
 namespace {
@@ -93,6 +97,37 @@ std::vector<Line> LinesOf(const RotateWork::Rotated& tensor, const Rectangle& r)
 }
 
 }  // namespace
+
+absl::StatusOr<XposFactors> XposOf(const XposScale& xpos, std::optional<int64_t> sequence_length) {
+  if (xpos.center) return XposFactors{*xpos.scale_base, *xpos.center};
+  if (sequence_length) return XposFactors{*xpos.scale_base, *sequence_length / 2};
+  return InvalidField("sequence_length", "nothing", "1 … 2^31: xPos without a center takes half of it");
+}
+
+absl::Status CheckXposReach(const XposFactors& xpos, const PositionSet& positions, DType dtype, std::string_view field,
+                            std::string_view what) {
+  if (positions.count == 0) return absl::OkStatus();
+  int64_t low = std::min(positions.at(0), positions.at(positions.count - 1));
+  int64_t high = std::max(positions.at(0), positions.at(positions.count - 1));
+  for (const int64_t id : positions.ids) low = std::min(low, id), high = std::max(high, id);
+  const double bits = dtype == DType::kF64 ? 1022 : dtype == DType::kF16 ? 15 : 126;
+  const auto reach = static_cast<int64_t>(std::min(bits / Decay::BitsPerPosition(xpos.scale_base), 0x1p40));
+  // On one side of the center queries grow and keys vanish, on the other it is the reverse; what has vanished cannot be
+  // brought back, so that is refused as well.
+  if (low >= xpos.center - reach && high <= xpos.center + reach) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(low < xpos.center - reach ? low : high),
+                      absl::StrCat(xpos.center - reach, " … ", xpos.center + reach, ": beyond, xPos's factor overflows ",
+                                   std::string(what)));
+}
+
+std::vector<float> ClampedDeltas(const Weight& delta) {
+  constexpr double kLeast = -2 * 3.141592653589793;
+  std::vector<float> deltas;
+  for (const double value : delta.values()) {
+    deltas.push_back(static_cast<float>(std::clamp(std::isnan(value) ? 0.0 : value, kLeast, 0.0)));
+  }
+  return deltas;
+}
 
 int RotateWork::VariantOf(const Rotated& tensor) const {
   const bool differs = scale || xpos || (kind == Kind::kPolar && delta);
@@ -178,10 +213,7 @@ class RotateWork::Builder {
     polar->plan = std::get<AnglePlan>(plans[0]->plan);
     if (work_.delta) {
       polar->phases = PhasesOf(*work_.delta);
-      const double least = -2 * 3.141592653589793;
-      for (const double value : work_.delta->values()) {
-        polar->deltas.push_back(static_cast<float>(std::clamp(std::isnan(value) ? 0.0 : value, least, 0.0)));
-      }
+      polar->deltas = ClampedDeltas(*work_.delta);
     }
     polar_ = std::move(polar);
   }

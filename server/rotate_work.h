@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "kernels/encodings/spec.h"
@@ -18,6 +20,22 @@
 #include "server/work.h"
 
 namespace phasor::server {
+
+// xPos with everything decided.
+struct XposFactors {
+  double scale_base = 512;
+  int64_t center = 0;
+};
+
+// `sequence_length`: of the request, where xPos has no center of its own. Error: it is missing then.
+absl::StatusOr<XposFactors> XposOf(const XposScale& xpos, std::optional<int64_t> sequence_length);
+
+// OK when xPos's factors at all positions of the set fit in `dtype`. Error: at `field`; `what` overflows.
+absl::Status CheckXposReach(const XposFactors& xpos, const PositionSet& positions, DType dtype, std::string_view field,
+                            std::string_view what);
+
+// δ as float32 libraries take it: clamped to [−2π, 0].
+std::vector<float> ClampedDeltas(const Weight& delta);
 
 // Tables are computed a chunk of rows at a time, into scratch memory, and every tensor's tokens of the chunk are worked on
 // before the next chunk: memory stays bounded whatever the length.
@@ -36,10 +54,6 @@ class RotateWork final : public Work {
     bool is_query = false;
     int64_t y_batch_stride = 0, y_sequence_stride = 0, y_head_stride = 0;
   };
-  struct XposOf {
-    double scale_base = 512;
-    int64_t center = 0;
-  };
 
   // ---- Filled in by the parser, constant afterwards.
   Kind kind = Kind::kRope;
@@ -52,7 +66,7 @@ class RotateWork final : public Work {
   PositionSet positions;
   bool per_batch = false;              // positions cover batch × sequence
   std::optional<PositionScale> scale;  // of queries
-  std::optional<XposOf> xpos;
+  std::optional<XposFactors> xpos;
   WeightRef cos, sin;  // kUploaded: [rows, pairs]
   WeightRef delta;     // kPolar, of keys; may be empty
   std::vector<Rotated> tensors;

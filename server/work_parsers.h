@@ -18,6 +18,10 @@ using ParsedWork = absl::StatusOr<std::shared_ptr<const Work>>;
 // A table window: learned rows, several axes, fractional positions.
 ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context);
 
+// A window of xPos, PoPE or FoPE, which queries and keys do not share (HasRoles); never null.
+bool HasRoles(const EncodingSpec& spec);
+ParsedWork ParseRotationTableWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context);
+
 // A bias window: everything but the plain windows of biases that depend on the distance only.
 ParsedWork ParseBiasWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context);
 

@@ -153,15 +153,15 @@ absl::Status UseRope(const v1::ApplyItem& message, const ParseContext& context, 
   if (rope.axes) draft.needs_work = true;
   if (!rope.xpos || message.has_rerotate()) return absl::OkStatus();
   draft.needs_work = true;
-  work.xpos = RotateWork::XposOf{*rope.xpos->scale_base, 0};
-  if (message.has_shift()) return absl::OkStatus();  // what a key moves by decays from 0
-  if (rope.xpos->center) {
-    work.xpos->center = *rope.xpos->center;
-  } else if (message.has_sequence_length()) {
-    work.xpos->center = message.sequence_length() / 2;
-  } else {
-    return InvalidField("sequence_length", "nothing", "1 … 2^31: xPos without a center takes half of it");
+  if (message.has_shift()) {  // what a key moves by decays from 0
+    work.xpos = XposFactors{*rope.xpos->scale_base, 0};
+    return absl::OkStatus();
   }
+  std::optional<int64_t> length;
+  if (message.has_sequence_length()) length = message.sequence_length();
+  absl::StatusOr<XposFactors> xpos = XposOf(*rope.xpos, length);
+  if (!xpos.ok()) return xpos.status();
+  work.xpos = *xpos;
   return absl::OkStatus();
 }
 
@@ -290,21 +290,10 @@ absl::Status CheckDecay(const Draft& draft) {
   const RotateWork& work = *draft.work;
   const PositionSet& positions = draft.item.positions;
   if (!work.xpos || positions.count == 0) return absl::OkStatus();
-  int64_t low = std::min(positions.at(0), positions.at(positions.count - 1));
-  int64_t high = std::max(positions.at(0), positions.at(positions.count - 1));
-  for (const int64_t id : positions.ids) low = std::min(low, id), high = std::max(high, id);
   for (size_t i = 0; i < work.tensors.size(); ++i) {
-    const DType dtype = draft.item.tensors[i].dtype;
-    const double bits = dtype == DType::kF64 ? 1022 : dtype == DType::kF16 ? 15 : 126;
-    const auto reach = static_cast<int64_t>(std::min(bits / Decay::BitsPerPosition(work.xpos->scale_base), 0x1p40));
-    // Queries grow before the center and keys after it; undone, the other way round. Underflow to 0 is refused as well:
-    // what is gone cannot be undone.
-    if (low < work.xpos->center - reach || high > work.xpos->center + reach) {
-      const int64_t worst = low < work.xpos->center - reach ? low : high;
-      return InvalidField("positions", absl::StrCat(worst),
-                          absl::StrCat(work.xpos->center - reach, " … ", work.xpos->center + reach,
-                                       ": beyond, xPos's factor overflows tensors[", i, "]"));
-    }
+    const absl::Status status =
+        CheckXposReach(*work.xpos, positions, draft.item.tensors[i].dtype, "positions", absl::StrCat("tensors[", i, "]"));
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

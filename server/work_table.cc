@@ -173,6 +173,10 @@ std::string LayoutOf(const EncodingSpec& spec) {
 ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context) {
   const v1::TableWindow& window = message.table();
   const EncodingSpec& spec = source.spec.spec;
+  if (HasRoles(spec)) return ParseRotationTableWork(message, source, context);
+  if (window.role() != v1::TENSOR_ROLE_UNSPECIFIED) {
+    return InvalidField("table.role", v1::TensorRole_Name(window.role()), "unset: queries and keys share this table");
+  }
   if (IsPlain(window, spec)) return nullptr;
   const auto dtype = ParseDType(message.dtype(), window.indices());
   if (!dtype.ok()) return dtype.status();

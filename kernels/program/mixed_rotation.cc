@@ -11,12 +11,10 @@ namespace phasor {
 namespace {
 
 void Put(DType dtype, void* base, int64_t index, double value) {
-  if (dtype == DType::kF64) {
-    std::memcpy(static_cast<double*>(base) + index, &value, sizeof(value));
-  } else {
-    const auto narrow = Narrow<float>(value);
-    std::memcpy(static_cast<float*>(base) + index, &narrow, sizeof(narrow));
-  }
+  VisitFloat(dtype, [&](auto tag) {
+    const auto rounded = Narrow<typename decltype(tag)::type>(value);
+    std::memcpy(static_cast<char*>(base) + index * static_cast<int64_t>(sizeof(rounded)), &rounded, sizeof(rounded));
+  });
 }
 
 // Σ_j values[j]·coefficients[head, j, d] for every output d.

@@ -18,7 +18,7 @@ struct MixedRotationRows {
   const MixedAnglePlan* plan = nullptr;
   RotationPositions positions;
   std::optional<PositionScale> scale;
-  DType dtype = DType::kF32;  // kF32 or kF64
+  DType dtype = DType::kF32;  // IsFloat
   void* cos = nullptr;
   void* sin = nullptr;
 

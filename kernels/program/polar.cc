@@ -36,6 +36,16 @@ Turns Add(const Turns& a, const Turns& b) {
   return sum;
 }
 
+// Rounded to f32, and cast.
+template <typename T>
+T ByFloat(const Real128& value) {
+  if constexpr (sizeof(T) > sizeof(float)) {
+    return Widen<T>(RoundTo<float>(value));
+  } else {
+    return Narrow<T>(RoundTo<float>(value));
+  }
+}
+
 template <typename T>
 void FillRow(const PolarRows& rows, int64_t row) {
   const int64_t position = CoordinateOf(rows.positions.axes[0], row).whole;
@@ -55,8 +65,8 @@ void FillRow(const PolarRows& rows, int64_t row) {
         exact = SinCosOfPosition(phase, 1);
       }
       const int64_t at = (row * rows.heads + h) * n + i;
-      Put<T>(rows.cos, at, compat ? static_cast<T>(RoundTo<float>(exact.cos)) : RoundTo<T>(exact.cos));
-      Put<T>(rows.sin, at, compat ? static_cast<T>(RoundTo<float>(exact.sin)) : RoundTo<T>(exact.sin));
+      Put<T>(rows.cos, at, compat ? ByFloat<T>(exact.cos) : RoundTo<T>(exact.cos));
+      Put<T>(rows.sin, at, compat ? ByFloat<T>(exact.sin) : RoundTo<T>(exact.sin));
     }
   }
 }
@@ -90,7 +100,7 @@ std::vector<Turns> PhasesOf(const Weight& delta) {
 absl::Status PolarRows::Fill(RowRange rows, const CancelFlag* cancel) const {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     if (IsCancelled(cancel)) return absl::CancelledError("polar table: cancelled");
-    dtype == DType::kF64 ? FillRow<double>(*this, row) : FillRow<float>(*this, row);
+    VisitFloat(dtype, [&](auto tag) { FillRow<typename decltype(tag)::type>(*this, row); });
   }
   return absl::OkStatus();
 }

@@ -27,7 +27,7 @@ struct PolarRows {
   const std::vector<float>* deltas = nullptr;  // the same as fl32(δ), for kCompatF32
   int64_t heads = 1;                           // of the table
   RotationPositions positions;
-  DType dtype = DType::kF32;  // kF32 or kF64
+  DType dtype = DType::kF32;  // IsFloat
   void* cos = nullptr;
   void* sin = nullptr;
 

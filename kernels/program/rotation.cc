@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/core/narrow.h"
 #include "kernels/encodings/wide.h"
 
 namespace phasor {
@@ -58,6 +59,21 @@ void Put(void* base, int64_t index, T value) {
   std::memcpy(static_cast<char*>(base) + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
+// A zero is +0, also times a factor below 0.
+template <typename T>
+T Positive(T value) {
+  return (BitsOf(value) & (kSignBit<T> - 1u)) == 0 ? FromBits<T>(0) : value;
+}
+
+template <typename T>
+T Cast(float value) {
+  if constexpr (sizeof(T) > sizeof(float)) {
+    return Widen<T>(value);
+  } else {
+    return Narrow<T>(value);
+  }
+}
+
 // One row of one table.
 template <typename T>
 class RowFiller {
@@ -97,8 +113,8 @@ class RowFiller {
           const int sign = table_.inverse ? -table_.decay_sign : table_.decay_sign;
           all = Multiply(all, table_.decay->At(i, static_cast<int64_t>(position), sign));
         }
-        cos = RoundTo<T>(Multiply(angle.cos, all)) + T{0};  // a zero is +0, also times a factor below 0
-        sin = RoundTo<T>(Multiply(angle.sin, all)) + T{0};
+        cos = Positive(RoundTo<T>(Multiply(angle.cos, all)));
+        sin = Positive(RoundTo<T>(Multiply(angle.sin, all)));
       }
       Put(rows_.cos, row * rows_.row_stride + i, cos);
       Put(rows_.sin, row * rows_.row_stride + i, sin);
@@ -117,8 +133,8 @@ class RowFiller {
     apply(table_.plan.attention_factor_f32);
     if (table_.scale) apply(static_cast<float>(scale_));
     if (table_.decay != nullptr) apply(RoundTo<float>(table_.decay->At(pair, position, table_.decay_sign)));
-    *cos = static_cast<T>(c + 0.0f);
-    *sin = static_cast<T>(s + 0.0f);
+    *cos = Cast<T>(c + 0.0f);
+    *sin = Cast<T>(s + 0.0f);
   }
 
   const RotationRows& rows_;
@@ -266,11 +282,11 @@ RotationTable BetweenSchedules(const AnglePlan& source, const AnglePlan& target)
 }
 
 absl::Status RotationRows::Fill(RowRange rows, const CancelFlag* cancel) const {
-  return dtype == DType::kF64 ? FillAs<double>(*this, rows, cancel) : FillAs<float>(*this, rows, cancel);
+  return VisitFloat(dtype, [&](auto tag) { return FillAs<typename decltype(tag)::type>(*this, rows, cancel); });
 }
 
-std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RotationPositions& positions, int64_t count,
-                                    DType dtype, void* cos, void* sin) {
+std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RotationPositions& positions,
+                                    int64_t count, DType dtype, void* cos, void* sin) {
   std::vector<ProgramStep> steps;
   const bool compat = table->plan.precision == Precision::kCompatF32;
   const bool plain = table->decay == nullptr && table->backwards.empty() && !(compat && table->scale);

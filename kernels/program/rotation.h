@@ -89,11 +89,11 @@ struct RotationTable {
 // per position count as none. Both exact, of as many pairs and the same axes.
 RotationTable BetweenSchedules(const AnglePlan& source, const AnglePlan& target);
 
-// Fills rows of a table: f64 or f32, [rows, pairs] with row_stride. 0.1 to 0.2 µs per pair.
+// Fills rows of a table, [rows, pairs] with row_stride. 0.1 to 0.2 µs per pair.
 struct RotationRows {
   const RotationTable* table = nullptr;
   RotationPositions positions;
-  DType dtype = DType::kF32;  // kF32 or kF64
+  DType dtype = DType::kF32;  // IsFloat
   void* cos = nullptr;
   void* sin = nullptr;
   int64_t row_stride = 0;
@@ -104,8 +104,8 @@ struct RotationRows {
 // The steps that fill `count` rows of a table, by the backend's angle tables where they serve (f32 without a decay, a factor
 // that is the same for many rows), else by RotationRows. Bits are the same either way. `table` and what `positions` points
 // at must outlive the steps.
-std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RotationPositions& positions, int64_t count,
-                                    DType dtype, void* cos, void* sin);
+std::vector<ProgramStep> TableSteps(std::shared_ptr<const RotationTable> table, const RotationPositions& positions,
+                                    int64_t count, DType dtype, void* cos, void* sin);
 
 }  // namespace phasor
 

@@ -50,6 +50,23 @@ class ApplyHarness {
     return answer.status.ok() ? std::move(answer.results[0]) : failed;
   }
 
+  PrecomputeResult One(const v1::PrecomputeItem& item) {
+    v1::PrecomputeRequest request;
+    *request.add_items() = item;
+    std::mt19937_64 random(7);
+    auto parsed = RequestParser(Limits()).ParsePrecompute(raw::Split(request.SerializeAsString(), 5, random));
+    PrecomputeResult failed;
+    failed.status = parsed.status();
+    if (!parsed.ok()) return failed;
+    auto promise = std::make_shared<std::promise<Answer<PrecomputeResult>>>();
+    auto future = promise->get_future();
+    engine_->Precompute(std::make_shared<CallContext>(), *std::move(parsed),
+                        [promise](Answer<PrecomputeResult> answer) { promise->set_value(std::move(answer)); });
+    Answer<PrecomputeResult> answer = future.get();
+    failed.status = answer.status;
+    return answer.status.ok() ? std::move(answer.results[0]) : std::move(failed);
+  }
+
  private:
   std::unique_ptr<Engine> engine_;
 };
