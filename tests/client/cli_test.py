@@ -347,6 +347,42 @@ class Cli(unittest.TestCase):
         self.assertLess(max(abs(a - b) for a, b in zip(want, got)), 1e-6)
         run("apply", *spec, "--input", path, "--shift", "7", "--inverse", "-o", self.folder / "x.npz", check=2)
 
+    def test_rotations_beyond_the_plain_one(self):
+        def write(name, shape, values):
+            header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+            header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+            path = self.folder / name
+            path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}f", *values))
+            return path
+
+        def read(name, array):
+            data = npy(self.folder / name, f"{array}.npy")[1]
+            return struct.unpack(f"<{len(data) // 4}f", data)
+
+        spec = ["rope_default", "head_dim=4"]
+        x = write("x.npy", (1, 2, 1, 4), [0.5, -1, 0.25, 2, 1, 3, -0.5, 0.75])
+        angles = [[m, m * 0.01] for m in range(9)]
+        cos = write("cos.npy", (9, 2), [math.cos(a) for row in angles for a in row])
+        sin = write("sin.npy", (9, 2), [math.sin(a) for row in angles for a in row])
+        at = ["--positions", "7:9"]
+        run("apply", *spec, "--input", x, *at, "-o", self.folder / "spec.npz")
+        run("apply", "--table", f"{cos},{sin}", "--input", x, *at, "-o", self.folder / "table.npz")
+        want, got = read("spec.npz", "x"), read("table.npz", "x")
+        self.assertLess(max(abs(a - b) for a, b in zip(want, got)), 1e-6)
+        run("apply", *spec, "--input", x, *at, "--query-scale", "constant=2", "-o", self.folder / "scaled.npz")
+        self.assertEqual(read("scaled.npz", "x"), tuple(2 * a for a in want))
+        run("apply", *spec, "--input", x, *at, "--query-scale", "constant=2", "--roles", "k", "-o", self.folder / "key.npz")
+        self.assertEqual(read("key.npz", "x"), want)
+        target = '{"rope": {"headDim": "4", "linear": {"factor": 2}}}'
+        run("apply", *spec, "--input", self.folder / "spec.npz", *at, "--rerotate", target, "-o", self.folder / "turned.npz")
+        run("apply", "rope_linear", "head_dim=4", "factor=2", "--input", x, *at, "-o", self.folder / "linear.npz")
+        self.assertLess(max(abs(a - b) for a, b in zip(read("turned.npz", "x"), read("linear.npz", "x"))), 1e-6)
+        run("apply", *spec, "--input", self.folder / "spec.npz", *at, "--backward", "-o", self.folder / "back.npz")
+        self.assertLess(max(abs(a - b) for a, b in zip(read("back.npz", "x"), [0.5, -1, 0.25, 2, 1, 3, -0.5, 0.75])), 1e-6)
+        refused = run("apply", *spec, "--input", x, "--query-scale", "twice=2", "-o", self.folder / "y.npz", check=2)
+        self.assertIn("log_n=", refused.stderr.decode())
+        self.assertIn("--table", run("apply", "--input", x, "-o", self.folder / "y.npz", check=2).stderr.decode())
+
     def test_output_targets(self):
         table = ["table", "rope_default", "head_dim=8", "--positions", "0:4", "--format", "npz", "-o"]
         (self.folder / "real").write_bytes(b"old")
