@@ -11,11 +11,13 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/narrow.h"
+#include "kernels/cpu/store_policy.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/add.cc"
 #include "hwy/foreach_target.h"
 //
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 #include "kernels/cpu/convert-inl.h"
@@ -27,8 +29,11 @@ namespace phasor {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Encodings that are worked with at a time, elements: 128 KiB of f32.
-inline constexpr int64_t kBlockElements = 32768;
+// Encodings that are worked with at a time, elements, unless a single vector has more: 128 KiB of f32, which stay in L2.
+// Those of 16-bit tensors are twice as large as the tensors, so theirs stay in L1.
+inline constexpr int64_t kLargestBlock = 32768;
+template <typename T>
+inline constexpr int64_t kBlockElements = sizeof(T) == 2 ? 4096 : kLargestBlock;
 // Channels of a vector at a time.
 inline constexpr int64_t kChannels = 8192;
 // Elements whose dropout is decided at a time.
@@ -164,7 +169,7 @@ HWY_NOINLINE void AddSlowly(float scale, const T* x, T* y, const float* p, int64
 // y = scale·x (+ p) in whole steps, without a check for the end or for NaNs but one. Returns how many elements were done;
 // what is left is less than a step.
 template <typename T, bool kAdds>
-int64_t AddWholeSteps(float scale_value, const T* x, T* y, const float* p, int64_t n) {
+int64_t AddWholeSteps(float scale_value, const T* x, T* y, const float* p, int64_t n, const T* ahead) {
   static_assert(sizeof(T) == 2);
   const hn::ScalableTag<float> df;
   const hn::Repartition<uint16_t, decltype(df)> du16;
@@ -176,6 +181,7 @@ int64_t AddWholeSteps(float scale_value, const T* x, T* y, const float* p, int64
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     hn::Vec<decltype(df)> a, b;
+    if (ahead != nullptr) hwy::Prefetch(ahead + i);  // a step is a line at most
     if constexpr (std::is_same_v<T, BF16>) {
       WidenBF16EvenOdd(df, hn::LoadU(du16, from + i), a, b);
     } else {
@@ -217,7 +223,11 @@ class Adder {
   using C = ComputeType<T>;
   using O = Ops<T>;
 
-  Adder(const AddTask& task, C* prepared, const CancelFlag* cancel) : task_(task), prepared_(prepared), cancel_(cancel) {}
+  Adder(const AddTask& task, C* prepared, const CancelFlag* cancel)
+      : task_(task),
+        prepared_(prepared),
+        cancel_(cancel),
+        ahead_(PrefersStreaming(StoreHint::kAuto, task.batch * task.tokens * task.dim * static_cast<int64_t>(sizeof(T)))) {}
 
   // Rows [begin, end). False when cancelled.
   bool Run(int64_t begin, int64_t end) {
@@ -230,7 +240,7 @@ class Adder {
         begin = stop;
         continue;
       }
-      const int64_t tokens = std::min(end / batch - token, std::max<int64_t>(1, kBlockElements / task_.dim));
+      const int64_t tokens = std::min(end / batch - token, std::max<int64_t>(1, kBlockElements<T> / task_.dim));
       if (!Block(token, token + tokens, 0, batch)) return false;
       begin += tokens * batch;
     }
@@ -318,7 +328,8 @@ class Adder {
       const int64_t e = task_.first_element + b * task_.element_batch_stride + t * task_.element_token_stride + channel;
       return p == nullptr ? Drop<false>(x, y, p, n, e) : Drop<true>(x, y, p, n, e);
     }
-    return p == nullptr ? Plain<false>(x, y, p, n) : Plain<true>(x, y, p, n);
+    const T* ahead = ahead_ && b + 1 < task_.batch ? x + task_.x_batch_stride : nullptr;
+    return p == nullptr ? Plain<false>(x, y, p, n, ahead) : Plain<true>(x, y, p, n, ahead);
   }
 
   template <bool kAdds>
@@ -332,13 +343,13 @@ class Adder {
   }
 
   template <bool kAdds>
-  void Plain(const T* x, T* y, const C* p, int64_t n) const {
+  void Plain(const T* x, T* y, const C* p, int64_t n, [[maybe_unused]] const T* ahead) const {
     const auto scale = O::Set(static_cast<C>(task_.scale));
     const int64_t lanes = O::Lanes();
     int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (sizeof(T) == 2) {
-      i = AddWholeSteps<T, kAdds>(static_cast<float>(task_.scale), x, y, p, n);
+      i = AddWholeSteps<T, kAdds>(static_cast<float>(task_.scale), x, y, p, n, ahead);
     } else {
       for (; i + lanes <= n; i += lanes) O::Store(Value<kAdds>(scale, x + i, p + i, lanes), y + i, lanes);
     }
@@ -367,6 +378,7 @@ class Adder {
   const AddTask& task_;
   C* const prepared_;
   const CancelFlag* const cancel_;
+  const bool ahead_;  // x is larger than the L2 cache: the next batch row's vector is asked for while this one is worked on
 };
 
 // False when cancelled. `prepared`: room for the block's encodings where they are more than a table's rows; else null.
@@ -377,7 +389,7 @@ bool AddRange(const AddTask* task, int64_t begin, int64_t end, const CancelFlag*
   });
 }
 
-int64_t AddBlockElements() { return kBlockElements; }
+int64_t AddBlockElements() { return kLargestBlock; }
 // Bytes of x and y that one core moves in well under a millisecond; where every element has its random word, fewer.
 int64_t AddSliceBytes(bool dropout) {
   if (HWY_TARGET == HWY_SCALAR) return dropout ? 32 << 10 : 128 << 10;
