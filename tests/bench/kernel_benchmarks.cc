@@ -324,7 +324,7 @@ void AddWindows(GateList& gates) {
   // A row of a 7x7 window is three lines long: cutting it costs as much as writing it.
   for (const Shape& shape :
        {Shape{{24, 24, false}, 24, 4, 1.5, "24x24 f32"}, Shape{{24, 24, true}, 48, 2, 1.5, "24x24 + 1 bf16"},
-        Shape{{12, 12, false}, 400, 2, 1.5, "12x12 bf16"}, Shape{{7, 7, false}, 3328, 4, 2.5, "7x7 f32"}}) {
+        Shape{{12, 12, false}, 400, 2, 1.5, "12x12 bf16"}, Shape{{7, 7, false}, 3328, 4, 1.5, "7x7 f32"}}) {
     const int64_t tokens = shape.window.tokens();
     const size_t bytes = static_cast<size_t>(shape.heads * tokens * tokens * shape.element_size);
     const std::string name = absl::StrCat("window ", shape.what), floor = absl::StrCat("streaming window ", shape.what);
