@@ -21,18 +21,10 @@ constexpr int64_t kShortVector = 4096;
 
 int64_t AlignLine(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-void AppendInt(std::string* bytes, int64_t value) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    bytes->push_back(static_cast<char>(static_cast<uint64_t>(value) >> shift));
-  }
-}
-
-void AppendPositions(std::string* bytes, const PositionRows& rows) {
-  AppendInt(bytes, rows.batch_stride);
-  AppendInt(bytes, static_cast<int64_t>(rows.positions.size()));
-  if (rows.positions.empty()) return;
-  *bytes += Sha256(std::string_view(reinterpret_cast<const char*>(rows.positions.data()),
-                                    rows.positions.size() * sizeof(rows.positions[0])));
+void AppendPositions(const PositionRows& rows, KeyBytes& bytes) {
+  bytes.Int(rows.batch_stride);
+  bytes.Text(Sha256(std::string_view(reinterpret_cast<const char*>(rows.positions.data()),
+                                     rows.positions.size() * sizeof(rows.positions[0]))));
 }
 
 // One row that goes up by 1 from its first entry on: the first entry.
@@ -195,17 +187,20 @@ absl::Status BiasMatrixWork::SetOutputs(bool indices, const Limits& limits) {
 
 void BiasMatrixWork::SetKey(bool indices, const std::string& masking_key) {
   const BiasRequest& request = layout_.request;
-  key = indices ? "index" : "bias";
+  KeyBytes bytes;
+  bytes.Text(indices ? "index" : "bias");
   for (int64_t value : {static_cast<int64_t>(request.form), request.first_head, request.heads, request.queries, request.keys,
                         layout_.bias_offset, layout_.batch, layout_.value_batch}) {
-    AppendInt(&key, value);
+    bytes.Int(value);
   }
-  AppendPositions(&key, layout_.query_positions);
-  AppendPositions(&key, layout_.key_positions);
-  AppendInt(&key, layout_.masked ? 1 : 0);
-  if (!layout_.masked) return;
-  AppendInt(&key, request.query_offset);
-  key += masking_key;
+  AppendPositions(layout_.query_positions, bytes);
+  AppendPositions(layout_.key_positions, bytes);
+  bytes.Byte(layout_.masked ? 1 : 0);
+  if (layout_.masked) {
+    bytes.Int(request.query_offset);
+    bytes.Text(masking_key);
+  }
+  key = std::move(bytes).Take();
 }
 
 ProgramStep BiasMatrixWork::DistancesStep(int64_t* distances) const {

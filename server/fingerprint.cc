@@ -2,10 +2,10 @@
 
 #include <openssl/evp.h>
 
-#include <bit>
 #include <cstddef>
 #include <memory>
 
+#include "kernels/core/key_bytes.h"
 #include "server/describe.h"
 
 namespace phasor::server {
@@ -15,33 +15,17 @@ namespace {
 enum class Content : uint8_t { kPlan = 0, kTable = 1, kBias = 2 };
 enum class Rows : uint8_t { kRange = 1, kIds = 2 };
 
-// The hashed bytes: every field little-endian and of a fixed size, or preceded by its length, so that different contents
-// never spell the same bytes.
-class Writer {
+// The hashed bytes.
+class Writer : public KeyBytes {
  public:
   // `plan_key`: empty where the content itself says all there is to a plan.
   Writer(std::string_view plan_key, Content content) {
     Int(kNumericsVersion);
-    Int(static_cast<int64_t>(plan_key.size()));
-    bytes_.append(plan_key);
+    Text(plan_key);
     Byte(static_cast<uint8_t>(content));
   }
 
-  void Byte(uint8_t value) { bytes_.push_back(static_cast<char>(value)); }
-  void Int(int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) Byte(static_cast<uint8_t>(static_cast<uint64_t>(value) >> shift));
-  }
-
-  void Double(double value) { Int(std::bit_cast<int64_t>(value)); }
-  void Double(const DoubleDouble& value) {
-    Double(value.hi);
-    Double(value.lo);
-  }
-
-  std::string Hash() const { return Sha256(bytes_); }
-
- private:
-  std::string bytes_;
+  std::string Hash() const { return Sha256(bytes()); }
 };
 
 bool EvenlySpaced(const PositionSet& positions, int64_t* stride) {

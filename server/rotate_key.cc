@@ -1,38 +1,12 @@
 #include "server/rotate_key.h"
 
-#include <bit>
 #include <cstdint>
-#include <string_view>
 #include <utility>
 
+#include "kernels/core/key_bytes.h"
 #include "server/fingerprint.h"
 
 namespace phasor::server {
-namespace {
-
-// Canonical bytes, for the fingerprint.
-class KeyBytes {
- public:
-  void Int(int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) bytes_.push_back(static_cast<char>(static_cast<uint64_t>(value) >> shift));
-  }
-  void Double(double value) { Int(std::bit_cast<int64_t>(value)); }
-  void Text(std::string_view text) {
-    Int(static_cast<int64_t>(text.size()));
-    bytes_.append(text);
-  }
-  void Of(const WeightRef& weight) {
-    Int(weight ? static_cast<int64_t>(weight->dtype) : -1);
-    if (weight) Text(weight->digest);
-  }
-  std::string Take() && { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-}  // namespace
-
 std::string KeyOf(const RotateWork& work) {
   KeyBytes key;
   key.Text("rotate");
@@ -51,9 +25,9 @@ std::string KeyOf(const RotateWork& work) {
     key.Double(work.xpos->scale_base);
     key.Int(work.xpos->center);
   }
-  key.Of(work.cos);
-  key.Of(work.sin);
-  key.Of(work.delta);
+  AppendContent(work.cos, key);
+  AppendContent(work.sin, key);
+  AppendContent(work.delta, key);
   for (const RotateWork::Rotated& tensor : work.tensors) key.Int(tensor.is_query);
   key.Int(work.positions.count);
   for (int64_t axis = 0; axis < work.positions.axes(); ++axis) {

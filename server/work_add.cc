@@ -1,10 +1,7 @@
 // Adding an encoding to tensors.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,10 +10,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/checked_math.h"
-#include "kernels/core/narrow.h"
+#include "kernels/core/key_bytes.h"
 #include "kernels/program/absolute_rows.h"
-#include "kernels/program/add.h"
-#include "server/add_key.h"
+#include "server/add_work.h"
 #include "server/describe.h"
 #include "server/domain_ends.h"
 #include "server/fingerprint.h"
@@ -32,78 +28,10 @@ namespace {
 
 constexpr std::array kTensorTypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
 
-DType ComputeTypeOf(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
-
-// A gate or ends: numbers of the caller's, in a compute type.
-struct Numbers {
-  WeightRef weight;
-  std::map<DType, int64_t> scratch;  // where they are converted to; absent: the weight is of that type
-};
-
-class AddWork final : public Work {
- public:
-  absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
-                                                 const WorkMemory& memory) const override {
-    std::vector<ProgramStep> steps;
-    for (const Numbers* numbers : {&gate, &first, &last}) {
-      for (const auto& [dtype, offset] : numbers->scratch) {
-        steps.push_back(Convert(*numbers->weight, dtype, memory.scratch + offset));
-      }
-    }
-    AddSources rows;
-    if (!plans.empty()) rows.pe = Rows(0, *plans[0]);
-    if (plans.size() > 1) rows.other = Rows(1, *plans[1]);
-    rows.per_batch = per_batch;
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      if (memory.inputs[i] == nullptr) continue;
-      AddTask task = tasks[i];
-      task.x = task.y = memory.inputs[i];
-      task.gate.data = Data(gate, task.dtype, memory);
-      task.first.data = Data(first, task.dtype, memory);
-      task.last.data = Data(last, task.dtype, memory);
-      steps.push_back(AddStep(task, rows));
-    }
-    return steps;
-  }
-
-  // Filled in by the parser.
-  PositionSet positions;
-  bool per_batch = false;
-  Numbers gate, first, last;
-  DomainEnds ends;
-  std::vector<AddTask> tasks;  // one per tensor, without addresses but those of `positions` and `ends`
-
- private:
-  std::shared_ptr<const RowMaker> Rows(size_t source, const Resolved& resolved) const {
-    const AbsolutePositions at{.source = positions.Source(0), .hidden = positions.hidden, .rows = positions.count};
-    return std::make_shared<const RowMaker>(sources[source].spec.spec, resolved.plan, at);
-  }
-
-  static const void* Data(const Numbers& numbers, DType dtype, const WorkMemory& memory) {
-    if (!numbers.weight) return nullptr;
-    const auto found = numbers.scratch.find(ComputeTypeOf(dtype));
-    if (found != numbers.scratch.end()) return memory.scratch + found->second;
-    return numbers.weight->data.get();
-  }
-
-  // Each number rounded once.
-  static ProgramStep Convert(const Weight& weight, DType to, std::byte* out) {
-    constexpr int64_t kPerSlice = 1 << 17;
-    return ProgramStep::Of(ProgramStep::Function([&weight, to, out](RowRange range, const CancelFlag*) {
-                             for (int64_t i = range.begin; i < range.end; ++i) {
-                               if (to == DType::kF64) {
-                                 const double value = weight.at(i);
-                                 std::memcpy(out + i * 8, &value, 8);
-                               } else {
-                                 const float value = Narrow<float>(weight.at(i));
-                                 std::memcpy(out + i * 4, &value, 4);
-                               }
-                             }
-                             return absl::OkStatus();
-                           }),
-                           weight.elements(), kPerSlice);
-  }
-};
+template <typename T>
+std::string HashOf(const std::vector<T>& values) {
+  return Sha256({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+}
 
 class AddParser {
  public:
@@ -115,7 +43,7 @@ class AddParser {
                             &AddParser::ParseDropout, &AddParser::ParseGate, &AddParser::ParseEnds}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
-    PlaceNumbers();
+    work_->PlaceNumbers();
     WriteKey();
     return std::shared_ptr<const Work>(std::move(work_));
   }
@@ -353,7 +281,7 @@ class AddParser {
     return text + "]";
   }
 
-  absl::Status ParseNumbers(const v1::Tensor& tensor, std::string_view path, Numbers* numbers) {
+  absl::Status ParseNumbers(const v1::Tensor& tensor, std::string_view path, AddNumbers* numbers) {
     absl::StatusOr<WeightRef> weight = ParseWeight(tensor, path, context_);
     if (!weight.ok()) return weight.status();
     numbers->weight = *std::move(weight);
@@ -396,20 +324,9 @@ class AddParser {
     return absl::OkStatus();
   }
 
-  // Finds room for numbers whose type is not the one that is computed in.
-  void PlaceNumbers() {
-    for (const AddTask& task : work_->tasks) {
-      const DType dtype = ComputeTypeOf(task.dtype);
-      for (Numbers* numbers : {&work_->gate, &work_->first, &work_->last}) {
-        if (!numbers->weight || numbers->weight->dtype == dtype || numbers->scratch.contains(dtype)) continue;
-        numbers->scratch.emplace(dtype, work_->scratch_bytes);
-        work_->scratch_bytes += (numbers->weight->elements() * SizeOf(dtype) + 63) / 64 * 64;
-      }
-    }
-  }
-
   void WriteKey() {
-    KeyWriter key;
+    KeyBytes key;
+    key.Text("add");
     key.Int(add_.backward());
     key.Int(work_->tasks.front().element_token_stride);
     for (const AddTask& task : work_->tasks) key.Double(task.scale);
@@ -420,18 +337,18 @@ class AddParser {
       key.Int(static_cast<int64_t>(add_.dropout().offset()));
     }
     key.Int(add_.zero_padding());
-    if (add_.zero_padding()) key.Hash(work_->positions.hidden);
+    if (add_.zero_padding()) key.Text(HashOf(work_->positions.hidden));
     if (!add_.backward()) {
       key.Int(work_->per_batch);
       key.Text(KeyOf(work_->positions));
       for (const TableSource& source : work_->sources) key.Text(LayoutOf(source.spec.spec));
-      key.Weight(work_->gate.weight);
-      key.Weight(work_->first.weight);
-      key.Weight(work_->last.weight);
-      key.Hash(work_->ends.first);
-      key.Hash(work_->ends.last);
+      AppendContent(work_->gate.weight, key);
+      AppendContent(work_->first.weight, key);
+      AppendContent(work_->last.weight, key);
+      key.Text(HashOf(work_->ends.first));
+      key.Text(HashOf(work_->ends.last));
     }
-    work_->key = key.Take();
+    work_->key = std::move(key).Take();
   }
 
   const v1::ApplyItem& message_;

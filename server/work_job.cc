@@ -1,16 +1,8 @@
 #include "server/work_job.h"
 
+#include "kernels/core/key_bytes.h"
+
 namespace phasor::server {
-namespace {
-
-void AppendInt(std::string* bytes, int64_t value) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    bytes->push_back(static_cast<char>(static_cast<uint64_t>(value) >> shift));
-  }
-}
-
-}  // namespace
-
 absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work) {
   PlanEntries plans;
   for (const TableSource& source : work.sources) {
@@ -32,22 +24,18 @@ std::optional<PlanEntries> FindSources(EngineCore* core, const Work& work) {
 }
 
 std::string WorkFingerprint(const Work& work, const PlanEntries& plans) {
-  std::string bytes = "work";
-  AppendInt(&bytes, kNumericsVersion);
-  AppendInt(&bytes, static_cast<int64_t>(plans.size()));
-  for (const auto& plan : plans) {
-    AppendInt(&bytes, static_cast<int64_t>(plan->key.size()));
-    bytes += plan->key;
-  }
-  AppendInt(&bytes, static_cast<int64_t>(work.key.size()));
-  bytes += work.key;
+  KeyBytes bytes;
+  bytes.Text("work");
+  bytes.Int(kNumericsVersion);
+  bytes.Int(static_cast<int64_t>(plans.size()));
+  for (const auto& plan : plans) bytes.Text(plan->key);
+  bytes.Text(work.key);
   for (const WorkArray& array : work.outputs) {
-    AppendInt(&bytes, static_cast<int64_t>(array.slot));
-    AppendInt(&bytes, static_cast<int64_t>(array.dtype));
-    AppendInt(&bytes, static_cast<int64_t>(array.shape.size()));
-    for (int64_t extent : array.shape) AppendInt(&bytes, extent);
+    bytes.Byte(static_cast<uint8_t>(array.slot));
+    bytes.Byte(static_cast<uint8_t>(array.dtype));
+    bytes.Ints(array.shape);
   }
-  return Sha256(bytes);
+  return Sha256(bytes.bytes());
 }
 
 std::vector<std::pair<Slot, Array>> DescribeArrays(const Work& work) {

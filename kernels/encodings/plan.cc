@@ -34,49 +34,16 @@ enum class KeyKind : uint8_t {
   kDecomposed = 44,
 };
 
-class KeyWriter {
+// The kind, then what the plan is.
+class KeyWriter : public KeyBytes {
  public:
-  explicit KeyWriter(KeyKind kind) { key_.push_back(static_cast<char>(kind)); }
+  explicit KeyWriter(KeyKind kind) { Byte(static_cast<uint8_t>(kind)); }
 
-  // Little-endian on every machine.
-  template <typename T>
-  void Word(T value) {
-    for (size_t i = 0; i < sizeof(T); ++i) key_.push_back(static_cast<char>(value >> (8 * i)));
-  }
-  void Text(const std::string& text) {
-    Word(static_cast<uint64_t>(text.size()));
-    key_ += text;
-  }
-  void Double(double value) { Word(std::bit_cast<uint64_t>(value)); }
-  void Float(float value) { Word(std::bit_cast<uint32_t>(value)); }
-  void Double(const DoubleDouble& value) {
-    Double(value.hi);
-    Double(value.lo);
-  }
-
-  // Type, shape and digest: what the numbers were made of.
-  void Content(const WeightRef& weight) {
-    Word(static_cast<uint8_t>(weight ? 1 : 0));
-    if (!weight) return;
-    Word(static_cast<uint8_t>(weight->dtype));
-    Word(static_cast<uint64_t>(weight->shape.size()));
-    for (int64_t extent : weight->shape) Word(static_cast<uint64_t>(extent));
-    Text(weight->digest);
-  }
+  void Content(const WeightRef& weight) { AppendContent(weight, *this); }
   void Contents(const std::vector<WeightRef>& weights) {
-    Word(static_cast<uint64_t>(weights.size()));
+    Int(static_cast<int64_t>(weights.size()));
     for (const WeightRef& weight : weights) Content(weight);
   }
-
-  void Bytes(std::string_view bytes) {
-    Word(static_cast<uint64_t>(bytes.size()));
-    key_ += bytes;
-  }
-
-  std::string Take() && { return std::move(key_); }
-
- private:
-  std::string key_;
 };
 
 void WriteAxes(const AnglePlan& plan, KeyWriter& writer) {
@@ -280,7 +247,7 @@ std::string KeyOf(const SinusoidTermPlan& plan) {
   writer.Word(static_cast<uint8_t>(plan.clamp.has_value()));
   writer.Word(static_cast<uint64_t>(plan.clamp.value_or(0)));
   writer.Word(static_cast<uint8_t>(plan.unidirectional));
-  writer.Bytes(plan.sinusoids ? KeyOf(*plan.sinusoids) : std::string());
+  writer.Text(plan.sinusoids ? KeyOf(*plan.sinusoids) : std::string());
   for (const WeightRef* weight : {&plan.projection, &plan.table, &plan.content_bias, &plan.position_bias, &plan.segment_bias,
                                   &plan.segment_embed, &plan.segments}) {
     writer.Content(*weight);

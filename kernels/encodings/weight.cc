@@ -2,6 +2,14 @@
 
 namespace phasor {
 
+void AppendContent(const WeightRef& weight, KeyBytes& key) {
+  key.Byte(weight ? 1 : 0);
+  if (!weight) return;
+  key.Byte(static_cast<uint8_t>(weight->dtype));
+  key.Ints(weight->shape);
+  key.Text(weight->digest);
+}
+
 WeightRef MakeWeight(std::vector<int64_t> shape, const std::vector<double>& values, std::string digest) {
   const size_t bytes = values.size() * sizeof(double);
   const std::shared_ptr<std::byte[]> data(new std::byte[bytes == 0 ? 1 : bytes]);

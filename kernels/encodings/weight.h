@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/key_bytes.h"
 #include "kernels/core/narrow.h"
 
 namespace phasor {
@@ -68,6 +69,9 @@ class WeightRef {
  private:
   std::shared_ptr<const Weight> weight_;
 };
+
+// Type, shape and digest: what the numbers are made of. A reference to none is content too.
+void AppendContent(const WeightRef& weight, KeyBytes& key);
 
 // A weight that owns a copy of `values`, of type f64. `digest` as in Weight; empty: the bytes themselves (for small ones).
 WeightRef MakeWeight(std::vector<int64_t> shape, const std::vector<double>& values, std::string digest = {});

@@ -1,33 +1,10 @@
 #include "kernels/program/masking.h"
 
-#include <bit>
+#include <utility>
+
+#include "kernels/core/key_bytes.h"
 
 namespace phasor {
-namespace {
-
-class KeyBytes {
- public:
-  void Int(int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      bytes_.push_back(static_cast<char>(static_cast<uint64_t>(value) >> shift));
-    }
-  }
-  void Ints(const std::vector<int64_t>& values) {
-    Int(static_cast<int64_t>(values.size()));
-    for (int64_t value : values) Int(value);
-  }
-  void Bytes(const std::vector<uint8_t>& bytes) {
-    Int(static_cast<int64_t>(bytes.size()));
-    bytes_.append(bytes.begin(), bytes.end());
-  }
-  std::string Take() && { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-}  // namespace
-
 bool Masking::empty() const {
   return !causal && !window_before && !window_after && !chunk && query_cu_seqlens.empty() && key_padding.empty() &&
          !additive;
@@ -68,14 +45,14 @@ std::string KeyOf(const Masking& masking) {
   key.Ints(masking.prefix);
   key.Ints(masking.query_cu_seqlens);
   key.Ints(masking.key_cu_seqlens);
-  key.Bytes(masking.key_padding);
+  key.Text({reinterpret_cast<const char*>(masking.key_padding.data()), masking.key_padding.size()});
   key.Int(masking.key_padding_batch_stride);
   key.Int(masking.additive ? static_cast<int64_t>(*masking.additive) : 0);
   key.Int(masking.additive_batch_stride);
   key.Int(masking.additive_head_stride);
   key.Int(masking.additive_query_stride);
   key.Int(masking.masked_value ? 1 : 0);
-  key.Int(std::bit_cast<int64_t>(masking.masked_value.value_or(0)));
+  key.Double(masking.masked_value.value_or(0));
   key.Int(masking.lowest_finite_rows ? 1 : 0);
   return std::move(key).Take();
 }
