@@ -80,19 +80,63 @@ v1::PositionKind KindOf(PositionKind kind) {
       return v1::POSITION_KIND_LEARNED;
     case PositionKind::kBias:
       return v1::POSITION_KIND_BIAS;
+    case PositionKind::kTerm:
+      return v1::POSITION_KIND_TERM;
     case PositionKind::kUnserved:
       break;
   }
   return v1::POSITION_KIND_UNSERVED;
 }
 
+void SetQueryScale(const QueryScaleRule& rule, v1::QueryScale* out) {
+  if (rule.kind == QueryScaleRule::Kind::kLogN) {
+    out->set_log_n_training_length(rule.period);
+    return;
+  }
+  out->mutable_floor_scale()->set_coefficient(rule.coefficient);
+  out->mutable_floor_scale()->set_period(rule.period);
+  out->mutable_floor_scale()->set_shift(rule.shift);
+}
+
+v1::MropeLayout LayoutOf(MropeRule::Layout layout) {
+  switch (layout) {
+    case MropeRule::Layout::kQwen2Vl:
+      return v1::MROPE_LAYOUT_QWEN2_VL;
+    case MropeRule::Layout::kQwen25Vl:
+      return v1::MROPE_LAYOUT_QWEN2_5_VL;
+    case MropeRule::Layout::kQwen3Vl:
+      return v1::MROPE_LAYOUT_QWEN3_VL;
+    case MropeRule::Layout::kHunyuanVl:
+      break;
+  }
+  return v1::MROPE_LAYOUT_HUNYUAN_VL;
+}
+
+void SetMrope(const MropeRule& rule, v1::ResolvedLayer* out) {
+  out->set_mrope_layout(LayoutOf(rule.layout));
+  v1::MropePositions& positions = *out->mutable_mrope_positions();
+  positions.set_layout(out->mrope_layout());
+  positions.set_spatial_merge(rule.spatial_merge);
+  if (rule.tokens_per_second) positions.set_tokens_per_second(*rule.tokens_per_second);
+  if (rule.temporal_merge != 1) positions.set_temporal_merge(rule.temporal_merge);
+  if (rule.axes != 0) positions.set_axes(rule.axes);
+}
+
+void AddWeights(const LayerEncoding& layer, v1::ResolvedLayer* out) {
+  for (const NeededWeight& weight : layer.weights) {
+    v1::NeededWeight* needed = out->add_weights();
+    needed->set_name(weight.name);
+    needed->mutable_shape()->Add(weight.shape.begin(), weight.shape.end());
+    needed->set_source(weight.source);
+    needed->set_required(weight.required);
+  }
+}
+
 // What the spec of a layer resolves to: the numbers behind its table or bias.
 absl::Status AddNumbers(const ServiceContext& context, const CanonicalSpec& spec, std::optional<int64_t> sequence_length,
                         v1::ResolvedLayer* out) {
   const Scheme& scheme = SchemeOf(spec.spec);
-  out->set_scheme(std::string(scheme.name));
   out->set_needs_sequence_length(scheme.needs_sequence_length);
-  SpecToProto(spec.spec, out->mutable_spec());
   if (scheme.needs_sequence_length && !sequence_length) {
     v1::Warning* warning = out->add_warnings();
     warning->set_field("sequence_length");
@@ -132,10 +176,15 @@ absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer,
   if (layer.embedding_multiplier) out->set_embedding_multiplier(*layer.embedding_multiplier);
   out->set_query_scale(layer.query_scale);
   out->set_positions_from_mask(layer.positions_from_mask);
+  if (layer.query_scale_rule) SetQueryScale(*layer.query_scale_rule, out->mutable_query_scale_rule());
+  if (layer.mrope) SetMrope(*layer.mrope, out);
+  AddWeights(layer, out);
   if (!layer.spec) return absl::OkStatus();
   AddNotes("spec.", layer.spec->defaults, out->mutable_defaults());
   AddNotes("spec.", layer.spec->warnings, out->mutable_warnings());
-  return AddNumbers(context, *layer.spec, sequence_length, out);
+  out->set_scheme(std::string(SchemeOf(layer.spec->spec).name));
+  SpecToProto(layer.spec->spec, out->mutable_spec());
+  return LacksWeights(layer) ? absl::OkStatus() : AddNumbers(context, *layer.spec, sequence_length, out);
 }
 
 absl::Status CheckConfigSize(const ServiceContext& context, std::string_view field, size_t size) {

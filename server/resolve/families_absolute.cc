@@ -171,8 +171,7 @@ void ReadSeamless(const Model& model, ModelEncoding& out) {
     if (to_units && out.layers.size() > before) out.layers.back().part = "t2u";
   }
   AddEmbeddingMultiplier(model, true, out);
-  out.layers.push_back(Unserved(model, "speech", "relative_positions"));
-  out.layers.back().part = "speech";
+  if (model.problems->ok()) AddSeamlessSpeech(model, out);
 }
 
 void ReadXlm(const Model& model, ModelEncoding& out) {
@@ -183,10 +182,6 @@ void ReadXlm(const Model& model, ModelEncoding& out) {
 void ReadDistilBert(const Model& model, ModelEncoding& out) {
   if (!model.text.IsTrue("sinusoidal_pos_embds")) return ReadLearned(model, out);
   AddSinusoid(model, "", Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper), out);
-}
-
-void ReadRelativeSinusoid(const Model& model, ModelEncoding& out) {
-  out.layers.push_back(Unserved(model, "", "relative_sinusoidal"));
 }
 
 void ReadNone(const Model& model, ModelEncoding& out) {

@@ -30,20 +30,30 @@ void AddAlibi(const Model& model, std::optional<double> max_bias, std::string_vi
   out.layers.push_back(std::move(layer));
 }
 
+// Where a class keeps the two numbers of its buckets.
+struct BucketKeys {
+  std::string_view num_buckets = "relative_attention_num_buckets";
+  std::string_view max_distance = "relative_attention_max_distance";
+  int64_t default_buckets = 32, default_distance = 128;
+  std::string_view table = {};  // empty: T5's own name
+};
+
 // T5's buckets: encoders look both ways.
-void AddBuckets(const Model& model, std::string layer_type, ModelEncoding& out) {
+void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& keys, ModelEncoding& out) {
   LayerEncoding layer;
   FillFacts(model, 0, layer);
   T5BucketSpec spec;
   spec.bidirectional = layer_type != "decoder";
   layer.layer_type = std::move(layer_type);
   spec.num_heads = layer.num_q_heads;
-  const auto take = [&](std::string_view key, std::string_view of_class, std::optional<int64_t>& field) {
+  const auto take = [&](std::string_view key, int64_t of_class, std::optional<int64_t>& field) {
     field = model.text.Integer(key, 1, int64_t{1} << 31);
-    if (!field) layer.defaults.push_back({model.text.PathOf(key), DefaultText(model, of_class)});
+    if (field) return;
+    field = of_class;
+    layer.defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
   };
-  take("relative_attention_num_buckets", "32", spec.num_buckets);
-  take("relative_attention_max_distance", "128", spec.max_distance);
+  take(keys.num_buckets, keys.default_buckets, spec.num_buckets);
+  take(keys.max_distance, keys.default_distance, spec.max_distance);
   if (!model.problems->ok()) return;
   if (spec.num_heads == 0) {
     out.layers.push_back(Unserved(model, layer.layer_type, "t5_bucket"));
@@ -52,50 +62,15 @@ void AddBuckets(const Model& model, std::string layer_type, ModelEncoding& out) 
   auto canonical = Canonicalize(spec);
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
-    const std::string_view key = error && error->field.ends_with("max_distance") ? "relative_attention_max_distance"
-                                                                                 : "relative_attention_num_buckets";
+    const std::string_view key = error && error->field.ends_with("max_distance") ? keys.max_distance : keys.num_buckets;
     return model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed)
                                       : canonical.status());
   }
   layer.kind = PositionKind::kBias;
   layer.spec = *std::move(canonical);
-  out.layers.push_back(std::move(layer));
-}
-
-constexpr int64_t kMaxWindow = 4096;
-
-// A table over the offsets inside a window.
-void AddWindow(const Model& model, int64_t height, int64_t width, bool class_token, ModelEncoding& out) {
-  LayerEncoding layer;
-  FillFacts(model, 0, layer);
-  if (!model.problems->ok()) return;
-  WindowBiasSpec spec;
-  spec.window_height = height;
-  spec.window_width = width;
-  spec.class_token = class_token;
-  spec.num_heads = layer.num_q_heads;
-  const std::string_view heads = model.text.FirstOf({"num_heads", "num_attention_heads"});
-  if (spec.num_heads == 0 && !heads.empty() && model.text.IsList(heads)) {
-    const auto stages = model.text.Integers(heads, 1, kMaxHeads).value_or(std::vector<int64_t>());
-    if (!stages.empty()) {
-      spec.num_heads = stages.front();
-      layer.warnings.push_back(
-          {model.text.PathOf(heads), absl::StrCat("the spec has the heads of the first stage, ", stages.front(),
-                                                  "; every stage has a table of its own")});
-    }
+  if (!keys.table.empty()) {
+    layer.weights = {{"table", {*spec.num_buckets, spec.num_heads}, std::string(keys.table), false}};
   }
-  if (spec.num_heads == 0) {
-    out.layers.push_back(Unserved(model, "", "swin_bias"));
-    return;
-  }
-  auto canonical = Canonicalize(spec);
-  if (!canonical.ok()) {
-    const auto error = SpecErrorOf(canonical.status());
-    return model.problems->Fail(error ? MakeSpecError(model.text.PathOf("window_size"), error->given, error->allowed)
-                                      : canonical.status());
-  }
-  layer.kind = PositionKind::kBias;
-  layer.spec = *std::move(canonical);
   out.layers.push_back(std::move(layer));
 }
 
@@ -167,10 +142,7 @@ void ReadBert(const Model& model, ModelEncoding& out) {
   if (type == "alibi") return AddAlibi(model, std::nullopt, "", AlibiForm::kSymmetric, out);
   if (type == "rotary" || type == "rope") return ReadRope(model, out);
   if (type == "nope" || type == "none") return ReadNone(model, out);
-  if (type == "relative_key" || type == "relative_key_query") {
-    out.layers.push_back(Unserved(model, "", "shaw_relative"));
-    return;
-  }
+  if (ReadShawType(model, type, out)) return;
   ReadLearned(model, out);
 }
 
@@ -179,59 +151,37 @@ void ReadT5(const Model& model, ModelEncoding& out) {
   for (const std::string& name : model.file.Strings("architectures").value_or(std::vector<std::string>())) {
     encoder_only = encoder_only || name.ends_with("EncoderModel");
   }
-  AddBuckets(model, "encoder", out);
-  if (!encoder_only && model.problems->ok()) AddBuckets(model, "decoder", out);
+  AddBuckets(model, "encoder", {}, out);
+  if (!encoder_only && model.problems->ok()) AddBuckets(model, "decoder", {}, out);
   for (LayerEncoding& layer : out.layers) layer.softmax_scale = 1;  // the class does not scale q·k
 }
 
-void ReadDeberta(const Model& model, ModelEncoding& out) {
-  if (!model.text.IsTrue("relative_attention")) return ReadLearned(model, out);
-  LayerEncoding layer = Unserved(model, "", "deberta_bucket");
-  std::vector<Note> defaults;
-  const int64_t head_dim = model.HeadDim(defaults);
-  // A list, or the same names in one string: "p2c|c2p".
-  int64_t terms = 0;
-  if (model.text.IsList("pos_att_type")) {
-    terms = static_cast<int64_t>(model.text.Strings("pos_att_type").value_or(std::vector<std::string>()).size());
-  } else if (const auto names = model.text.String("pos_att_type"); names && !names->empty()) {
-    terms = 1 + std::count(names->begin(), names->end(), '|');
+void ReadMpnet(const Model& model, ModelEncoding& out) {
+  AddBuckets(model, "", {.max_distance = "max_distance", .table = "encoder.relative_attention_bias.weight"}, out);
+  constexpr std::string_view kBuckets = "relative_attention_num_buckets";
+  if (model.problems->ok() && model.text.Integer(kBuckets, 1, int64_t{1} << 31).value_or(32) != 32) {
+    model.problems->Warn(model.text.PathOf(kBuckets),
+                         "the table has so many rows; transformers counts 32 buckets in any case");
   }
-  if (!model.problems->ok()) return;
-  layer.softmax_scale = InverseSqrt(static_cast<double>(head_dim * (1 + terms)));
-  out.layers.push_back(std::move(layer));
+  // Beside the bias, RoBERTa's table at the input.
+  const size_t before = out.layers.size();
+  ReadLearned(model, out);
+  for (size_t i = before; i < out.layers.size(); ++i) out.layers[i].layer_type = "embedding";
 }
 
-void ReadSwin(const Model& model, ModelEncoding& out) {
-  const bool continuous = model.text.Has("pretrained_window_sizes") || model.family->model_type == "swinv2";
-  const std::string_view key = "window_size";
-  if (continuous || !model.text.Has(key)) {
-    // The function of version 2 is made of weights: without them there is no spec.
-    out.layers.push_back(Unserved(model, "", "swin_bias"));
-    return;
+void ReadWavLm(const Model& model, ModelEncoding& out) {
+  AddBuckets(model, "",
+             {.num_buckets = "num_buckets",
+              .max_distance = "max_bucket_distance",
+              .default_buckets = 320,
+              .default_distance = 800,
+              .table = "encoder.layers.0.attention.rel_attn_embed.weight, which all layers share"},
+             out);
+  for (LayerEncoding& layer : out.layers) {
+    layer.warnings.push_back({model.text.PathOf("num_buckets"),
+                              "every layer multiplies the bias by a gate that it computes from its queries; a convolution "
+                              "over the features adds positions too"});
   }
-  std::vector<int64_t> window;
-  if (model.text.IsList(key)) {
-    window = model.text.Integers(key, 1, kMaxWindow).value_or(std::vector<int64_t>());
-  } else {
-    window.assign(2, model.text.Integer(key, 1, kMaxWindow).value_or(1));
-  }
-  if (window.size() == 2) return AddWindow(model, window[0], window[1], false, out);
-  model.problems->Fail(model.text.PathOf(key), absl::StrCat(window.size(), " entries"),
-                       "a whole number, or [height, width]");
-}
-
-void ReadBeit(const Model& model, ModelEncoding& out) {
-  const bool relative =
-      model.text.IsTrue("use_relative_position_bias") || model.text.IsTrue("use_shared_relative_position_bias");
-  if (relative) {
-    const auto side = [&](std::string_view name, int64_t of_class) {
-      return model.text.IsNumber(name) ? model.text.Integer(name, 1, int64_t{1} << 20).value_or(of_class) : of_class;
-    };
-    const int64_t patches = side("image_size", 224) / std::max<int64_t>(side("patch_size", 16), 1);
-    return AddWindow(model, patches, patches, true, out);
-  }
-  if (model.text.IsTrue("use_absolute_position_embeddings")) return ReadLearned(model, out);
-  ReadNone(model, out);
 }
 
 }  // namespace phasor::server

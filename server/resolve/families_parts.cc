@@ -146,7 +146,10 @@ void ReadDinoV3(const Model& model, ModelEncoding& out) {
   AddGrid(model, grid.layer, spec, out);
 }
 
-void ReadOther(const Model& model, ModelEncoding& out) { out.layers.push_back(Unserved(model, "", "other")); }
+void ReadOther(const Model& model, ModelEncoding& out) {
+  const std::string_view what = model.family->other;
+  out.layers.push_back(Unserved(model, "", what.empty() ? "other" : what));
+}
 
 void ReadClvp(const Model& model, ModelEncoding& out) {
   std::vector<Note> defaults;

@@ -84,6 +84,7 @@ struct Family {
   LearnedRule learned = LearnedRule::kUnknown;
   std::string_view rows_key = {};  // of a learned table, where it is not one of the usual names
   int64_t extra_rows = 0;          // of an image's table: class tokens
+  std::string_view other = {};     // what a class of no served kind has
 };
 
 // Every known class. Names are unique.

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/needed_weights.h"
 #include "server/resolve/parts.h"
 #include "server/resolve/readers.h"
 
@@ -133,6 +134,7 @@ absl::StatusOr<ModelEncoding> ReadModelConfig(std::string_view json) {
   ModelEncoding out;
   ReadNetwork({JsonObject(document, "", &problems), "", "", "", 0}, problems, out);
   if (!problems.ok()) return problems.status();
+  ListTables(out);
   return out;
 }
 

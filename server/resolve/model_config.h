@@ -16,7 +16,37 @@
 namespace phasor::server {
 
 // What a group of layers has.
-enum class PositionKind { kRope, kSinusoidal, kAlibi, kNone, kUnserved, kLearned, kBias };
+enum class PositionKind { kRope, kSinusoidal, kAlibi, kNone, kUnserved, kLearned, kBias, kTerm };
+
+// Numbers that only a checkpoint holds: the caller uploads them with the spec, under this name.
+struct NeededWeight {
+  std::string name;            // as the scheme's message lists it
+  std::vector<int64_t> shape;  // 0: an extent that the configuration does not say
+  std::string source;          // which of the checkpoint's tensors it is, or what to make it from
+  bool required = false;       // false: without it the spec still gives indices (or the weight counts as 0)
+};
+
+// A factor on queries that depends on the position m.
+struct QueryScaleRule {
+  enum class Kind : uint8_t {
+    kLogN,   // max(1, ln(m + 1)/ln(period))
+    kFloor,  // 1 + coefficient·ln(1 + floor((m + shift)/period))
+  };
+  Kind kind = Kind::kFloor;
+  double coefficient = 0;
+  int64_t period = 1;
+  int64_t shift = 0;
+};
+
+// How ids of several axes are made from images and videos: MropePositions of the wire, without segments.
+struct MropeRule {
+  enum class Layout : uint8_t { kQwen2Vl, kQwen25Vl, kQwen3Vl, kHunyuanVl };
+  Layout layout = Layout::kQwen2Vl;
+  int64_t spatial_merge = 2;
+  std::optional<double> tokens_per_second;  // kQwen25Vl only
+  int64_t temporal_merge = 1;
+  int64_t axes = 0;  // kHunyuanVl only; else 0
+};
 
 // One layer type of a model.
 struct LayerEncoding {
@@ -27,19 +57,27 @@ struct LayerEncoding {
   std::string part;
   std::vector<int64_t> layers;  // 0-based; empty: all, or the configuration does not say
   PositionKind kind = PositionKind::kUnserved;
-  std::string unserved;               // what kUnserved stands for: "mrope", "learned", "t5_bucket" …
-  std::optional<CanonicalSpec> spec;  // of the served kinds; its notes' fields are paths in the spec
-  std::vector<Note> defaults;         // defaults that the configuration left out: field = configuration key, as "rope_theta"
-  std::vector<Note> warnings;         // field = configuration key
+  std::string unserved;  // what kUnserved stands for: "mrope", "learned", "t5_bucket" …
+  // Of the served kinds; its notes' fields are paths in the spec. Without the weights of `weights`: where one of them is
+  // required there is no plan before the caller has added it.
+  std::optional<CanonicalSpec> spec;
+  std::vector<NeededWeight> weights;
+  std::vector<Note> defaults;  // defaults that the configuration left out: field = configuration key, as "rope_theta"
+  std::vector<Note> warnings;  // field = configuration key
   int64_t num_q_heads = 0, num_kv_heads = 0;  // 0: not said
   int64_t max_position = 0;                   // 0: not said
   std::optional<double>
       softmax_scale;  // the whole factor on q·k where the configuration decides it (query_pre_attn_scalar, MLA …)
-  bool positions_from_mask = false;            // the class counts unpadded tokens
-  std::optional<double> scale_after;           // Falcon ALiBi: factor on scores + bias
-  std::string query_scale;                     // rule that scales q by position, in words and numbers; empty: none
-  std::optional<double> embedding_multiplier;  // √dim where scale_embedding says so
+  bool positions_from_mask = false;                // the class counts unpadded tokens
+  std::optional<double> scale_after;               // Falcon ALiBi: factor on scores + bias
+  std::string query_scale;                         // rule that scales q by position, in words and numbers; empty: none
+  std::optional<QueryScaleRule> query_scale_rule;  // the same, for programs
+  std::optional<MropeRule> mrope;                  // of rotations by several axes in a language model
+  std::optional<double> embedding_multiplier;      // √dim where scale_embedding says so
 };
+
+// Whether the spec lacks a weight without which it has no plan.
+bool LacksWeights(const LayerEncoding& layer);
 
 struct ModelEncoding {
   std::string model_type;  // as given or as implied by architectures and keys

@@ -36,9 +36,26 @@ void ReadBaichuan(const Model& model, ModelEncoding& out);
 void ReadMpt(const Model& model, ModelEncoding& out);
 void ReadBert(const Model& model, ModelEncoding& out);  // position_embedding_type
 void ReadT5(const Model& model, ModelEncoding& out);
-void ReadDeberta(const Model& model, ModelEncoding& out);
-void ReadSwin(const Model& model, ModelEncoding& out);
+void ReadMpnet(const Model& model, ModelEncoding& out);  // T5's buckets and a table
+void ReadWavLm(const Model& model, ModelEncoding& out);  // T5's buckets with a gate
+
+// families_window.cc: biases over the offsets inside an image.
+void ReadSwin(const Model& model, ModelEncoding& out);  // both versions, a layer type for every stage
 void ReadBeit(const Model& model, ModelEncoding& out);
+void ReadSam(const Model& model, ModelEncoding& out);  // rows and columns apart, whole images and windows
+
+// families_terms.cc: terms of the scores.
+void ReadDeberta(const Model& model, ModelEncoding& out);
+void ReadXlnet(const Model& model, ModelEncoding& out);
+void ReadTransformerXl(const Model& model, ModelEncoding& out);
+// Whether position_embedding_type is one of BERT's relative ones, which are then read.
+bool ReadShawType(const Model& model, std::string_view type, ModelEncoding& out);
+
+// families_speech.cc: the same, of sound.
+void ReadConformer(const Model& model, ModelEncoding& out);  // Parakeet and its like
+void ReadWav2Vec2(const Model& model, ModelEncoding& out);   // position_embeddings_type
+void ReadSpeechT5(const Model& model, ModelEncoding& out);
+void AddSeamlessSpeech(const Model& model, ModelEncoding& out);  // its sound encoder
 
 // families_absolute.cc: sinusoids and learned tables.
 void ReadFairseqSinusoid(const Model& model, ModelEncoding& out);
@@ -49,7 +66,6 @@ void ReadSeamless(const Model& model, ModelEncoding& out);
 void ReadFlorenceVision(const Model& model, ModelEncoding& out);
 void ReadXlm(const Model& model, ModelEncoding& out);
 void ReadDistilBert(const Model& model, ModelEncoding& out);
-void ReadRelativeSinusoid(const Model& model, ModelEncoding& out);
 void ReadDinoV3(const Model& model, ModelEncoding& out);
 void ReadNone(const Model& model, ModelEncoding& out);
 void ReadGraniteHybrid(const Model& model, ModelEncoding& out);

@@ -73,13 +73,16 @@ def evidence(cases):
 READERS = {
     "t5_bucket": "&ReadT5",
     "swin_bias": "&ReadSwin",
-    "relative_sinusoidal": "&ReadRelativeSinusoid",
+    "continuous_window_bias": "&ReadSwin",
+    "relative_sinusoidal": "&ReadConformer",
     "rope_2d_dinov3": "&ReadDinoV3",
     "axial": "&ReadVisionRope",
     "axial_grid": "&ReadOther",
     "sinusoidal": "&ReadSinusoid",
     "learned": "&ReadLearned",
 }
+# What no reader has a spec for: named as it is, never "none".
+OTHERS = ("sine_2d", "relative_bias", "relative_positions", "positional_convolution")
 
 
 def sinusoid_rule(entry):
@@ -123,12 +126,17 @@ FROM_PADDING = {
     "altclip_text_model", "bridgetower_text_model", "clap_text_model", "data2vec-text", "layoutlmv3", "longformer",
     "luke", "mpnet", "roberta-prelayernorm", "xmod", "markuplm", "lilt",
 }
+# Classes that read row m + 2 by their own arithmetic, without an offset that the module shows.
+TWO_MORE = {"mra", "nystromformer", "yoso"}
 USUAL_ROWS = ("max_position_embeddings", "n_positions", "max_source_positions", "max_target_positions")
 OTHER_ROWS = ("num_position_embeddings", "num_patches", "num_image_tokens", "max_vit_seq_len")
 
 
-def side(value):
-    return value[0] if isinstance(value, list) and value else value if isinstance(value, int) else 0
+def sides(value):
+    """Height and width of a number or a list; (0, 0) where there is neither."""
+    if isinstance(value, list) and len(value) == 2:
+        return tuple(value)
+    return (value, value) if isinstance(value, int) else (0, 0)
 
 
 def learned_rule(model_type, entry, config):
@@ -138,15 +146,18 @@ def learned_rule(model_type, entry, config):
     if not rows:
         return {}
     out = {}
-    image, patch = side(config.get("image_size")), side(config.get("patch_size"))
+    image, patch = sides(config.get("image_size")), sides(config.get("patch_size"))
+    patches = (image[0] // patch[0]) * (image[1] // patch[1]) if all(patch) else 0
     usual = next((k for k in USUAL_ROWS if isinstance(config.get(k), int)), None)
     other = next((k for k in OTHER_ROWS if config.get(k) == rows), None)
     if usual and config[usual] == rows:
         out["learned"] = "LearnedRule::" + ("kPadding" if model_type in FROM_PADDING else "kPlain")
-    elif usual and config[usual] == rows - 2 and entry.get("offset") == 2:
+        if usual == "max_source_positions":
+            out["rows_key"] = f'"{usual}"'  # no name of a model's own length
+    elif usual and config[usual] == rows - 2 and (entry.get("offset") == 2 or model_type in TWO_MORE):
         out["learned"] = "LearnedRule::kTwoMore"
-    elif image and patch and 0 <= rows - (image // patch) ** 2 <= 2:
-        out |= {"learned": "LearnedRule::kImage", "extra_rows": rows - (image // patch) ** 2}
+    elif patches and 0 <= rows - patches <= 8:
+        out |= {"learned": "LearnedRule::kImage", "extra_rows": rows - patches}
     elif other:
         out |= {"learned": "LearnedRule::kPlain", "rows_key": f'"{other}"'}
     else:
@@ -172,6 +183,9 @@ def row(model_type, config, entries, is_wrapper):
             fields["read"] = "&ReadRope"
     else:
         fields["read"] = next((reader for kind, reader in READERS.items() if kind in kinds), None)
+    other = next((kind for kind in OTHERS if kind in kinds), None)
+    if fields["read"] is None and other and not is_wrapper:
+        fields |= {"read": "&ReadOther", "other": f'"{other}"'}
     if fields["read"] is None:
         fields["read"] = "&ReadParts" if is_wrapper else "&ReadOther" if "other" in kinds else "&ReadNone"
     fields["hidden"] = whole(first(config, "hidden_size", "d_model", "n_embd", "embed_dim", "dim"))
@@ -191,10 +205,13 @@ def row(model_type, config, entries, is_wrapper):
                 whole_keys = {k: v for k, v in config.items() if isinstance(v, int) and v > 1}
                 key = next((f"{a}*{b}" for a, x in whole_keys.items() for b, y in whole_keys.items() if x * y == fixed["dim"]), None)
             fields["width_key"] = f'"{key}"' if key else None
-    tables = [entry for _, entry in entries if entry["kind"] == "learned"]
-    table = next((entry for entry in tables if "rows" in entry), tables[0] if tables else None)
-    if table and fields["read"] == "&ReadLearned":
-        fields.update(learned_rule(model_type, table, config))
+    if fields["read"] == "&ReadLearned":
+        # Each table beside the configuration that it was seen with; tables of modules first.
+        tables = [(part, entry) for part, entry in entries if entry["kind"] == "learned"]
+        tables.sort(key=lambda seen: "rows" not in seen[1])
+        fields.update(next((rule for part, entry in tables if (rule := learned_rule(model_type, entry, part))), {}))
+    if fields["read"] == "&ReadLearned" and "learned" not in fields and "sine_2d" in kinds:
+        fields |= {"read": "&ReadOther", "other": '"sine_2d"'}  # the learned table is one of queries
     if rope:
         main = nested.get("full_attention") or (next(iter(nested.values())) if nested else params)
         base = main.get("rope_theta", config.get("rope_theta"))
@@ -226,7 +243,7 @@ def row(model_type, config, entries, is_wrapper):
 
 ORDER = (
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
-    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows"
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other"
 ).split()
 
 

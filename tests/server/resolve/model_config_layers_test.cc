@@ -159,15 +159,6 @@ TEST(Alibi, ByFlagOrClass) {
   EXPECT_EQ(*std::get<AlibiSpec>(jina.spec->spec).form, AlibiForm::kSymmetric);
 }
 
-TEST(Deberta, TypesMayBeOneString) {
-  const std::string head =
-      R"({"model_type":"deberta-v2","hidden_size":768,"num_attention_heads":12,"relative_attention":true,)";
-  const LayerEncoding list = LayerOf(Read(head + R"("pos_att_type":["p2c","c2p"]})"));
-  const LayerEncoding text = LayerOf(Read(head + R"("pos_att_type":"p2c|c2p"})"));
-  EXPECT_EQ(list.unserved, "deberta_bucket");
-  EXPECT_EQ(list.softmax_scale, text.softmax_scale);
-}
-
 TEST(Sinusoidal, FlagsOfXlmAndDistilBert) {
   const LayerEncoding xlm = LayerOf(Read(R"({"model_type":"xlm","emb_dim":1024,"sinusoidal_embeddings":true})"));
   const auto& spec = std::get<SinusoidalSpec>(xlm.spec->spec);

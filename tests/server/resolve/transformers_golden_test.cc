@@ -17,17 +17,13 @@
 
 #include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
+#include "tests/server/resolve/library_compare.h"
 
 namespace phasor::server {
 namespace {
 
-using rapidjson::Value;
-
 constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/transformers/";
 constexpr unsigned kParseFlags = rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
-// The library's values are float32; see tests/golden/models/README.md.
-constexpr double kTolerance = 5e-7;
-
 rapidjson::Document Parse(const std::string& text) {
   rapidjson::Document document;
   document.Parse<kParseFlags>(text.c_str());
@@ -43,35 +39,7 @@ std::string ToText(const Value& value) {
   return buffer.GetString();
 }
 
-std::string Text(const Value& value, const char* key) {
-  return value.HasMember(key) && value[key].IsString() ? value[key].GetString() : "";
-}
-
 std::string Join(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "." + b; }
-
-const char* NameOf(PositionKind kind) {
-  switch (kind) {
-    case PositionKind::kRope:
-      return "rope";
-    case PositionKind::kSinusoidal:
-      return "sinusoidal";
-    case PositionKind::kAlibi:
-      return "alibi";
-    case PositionKind::kNone:
-      return "none";
-    case PositionKind::kUnserved:
-      return "unserved";
-    case PositionKind::kLearned:
-      return "learned";
-    case PositionKind::kBias:
-      return "bias";
-  }
-  return "";
-}
-
-std::string KindOf(const LayerEncoding& layer) {
-  return layer.kind == PositionKind::kUnserved ? layer.unserved : NameOf(layer.kind);
-}
 
 // The layers that an entry of the goldens is about: by the part's name, or encoder and decoder of one configuration; and by
 // layer type where the library's module tells them apart.
@@ -93,26 +61,6 @@ std::vector<const LayerEncoding*> LayersOf(const ModelEncoding& model, const Val
     if (!found.empty()) return found;
   }
   return {};
-}
-
-// The given index of a list that holds its first and last 16 entries, or all.
-size_t IndexInList(size_t entry, size_t entries, size_t pairs) {
-  return entry < entries / 2 ? entry : pairs - entries + entry;
-}
-
-std::string CompareFrequencies(const std::vector<double>& got, const Value& want) {
-  const auto list = want["inv_freq"].GetArray();
-  const size_t pairs = want.HasMember("pairs") ? want["pairs"].GetUint64() : list.Size();
-  if (got.size() != pairs) return "pairs: " + std::to_string(got.size()) + " instead of " + std::to_string(pairs);
-  for (rapidjson::SizeType i = 0; i < list.Size(); ++i) {
-    const double expected = list[i].GetDouble();
-    const size_t at = pairs == list.Size() ? i : IndexInList(i, list.Size(), pairs);
-    if (std::fabs(got[at] - expected) <= kTolerance * std::fabs(expected)) continue;
-    std::ostringstream text;
-    text << "inv_freq[" << at << "]: " << got[at] << " instead of " << expected;
-    return text.str();
-  }
-  return "";
 }
 
 std::string CompareRope(const LayerEncoding& layer, const Value& want) {
@@ -296,6 +244,9 @@ std::string CompareGroup(const ModelEncoding& model, const Value& want,
   for (const LayerEncoding* layer : layers) {
     // Layers without position: the module does not say which. A learned table may stand beside the rotation.
     if (layers.size() > 1 && (layer->kind == PositionKind::kNone || layer->kind == PositionKind::kUnserved)) continue;
+    // A table at the input stands beside what the layers have.
+    const bool table = layer->layer_type.ends_with("embedding");
+    if (layers.size() > 1 && table != (Text(want, "kind") == "learned")) continue;
     any = true;
     if (const std::string problem = compare(*layer, want); !problem.empty()) return problem;
   }
@@ -386,6 +337,12 @@ Outcome Compare(const std::vector<Case>& cases) {
           if (problem.empty()) break;
           problem = CompareBuckets(*layer, want);
         }
+      } else if (kind == "swin_bias" || kind == "continuous_window_bias") {
+        problem = CompareGroup(*model, want, &CompareWindow);
+      } else if (kind == "deberta_bucket") {
+        problem = CompareGroup(*model, want, &CompareLogBuckets);
+      } else if (kind == "relative_sinusoidal") {
+        problem = CompareGroup(*model, want, &CompareRelativeSinusoid);
       } else if (kind == "rope_2d_dinov3") {
         problem = CompareGroup(*model, want, &CompareDinoV3);
       } else if (kind == "learned") {

@@ -1,0 +1,129 @@
+// What the comparisons with the library's modules share, and those of windows and score terms. Each answers the empty string
+// when the layer is as the library has it, else what differs.
+#ifndef PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_COMPARE_H_
+#define PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_COMPARE_H_
+
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernels/encodings/buckets.h"
+#include "server/resolve/model_config.h"
+
+namespace phasor::server {
+
+using rapidjson::Value;
+
+// The library's values are float32; see tests/golden/models/README.md.
+inline constexpr double kTolerance = 5e-7;
+
+inline std::string Text(const Value& value, const char* key) {
+  return value.HasMember(key) && value[key].IsString() ? value[key].GetString() : "";
+}
+
+inline const char* NameOf(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::kRope:
+      return "rope";
+    case PositionKind::kSinusoidal:
+      return "sinusoidal";
+    case PositionKind::kAlibi:
+      return "alibi";
+    case PositionKind::kNone:
+      return "none";
+    case PositionKind::kUnserved:
+      return "unserved";
+    case PositionKind::kLearned:
+      return "learned";
+    case PositionKind::kBias:
+      return "bias";
+    case PositionKind::kTerm:
+      return "term";
+  }
+  return "";
+}
+
+inline std::string KindOf(const LayerEncoding& layer) {
+  return layer.kind == PositionKind::kUnserved ? layer.unserved : NameOf(layer.kind);
+}
+
+// The given index of a list that holds its first and last 16 entries, or all.
+inline size_t IndexInList(size_t entry, size_t entries, size_t pairs) {
+  return entry < entries / 2 ? entry : pairs - entries + entry;
+}
+
+inline std::string CompareFrequencies(const std::vector<double>& got, const Value& want) {
+  const auto list = want["inv_freq"].GetArray();
+  const size_t pairs = want.HasMember("pairs") ? want["pairs"].GetUint64() : list.Size();
+  if (got.size() != pairs) return "pairs: " + std::to_string(got.size()) + " instead of " + std::to_string(pairs);
+  for (rapidjson::SizeType i = 0; i < list.Size(); ++i) {
+    const double expected = list[i].GetDouble();
+    const size_t at = pairs == list.Size() ? i : IndexInList(i, list.Size(), pairs);
+    if (std::fabs(got[at] - expected) <= kTolerance * std::fabs(expected)) continue;
+    std::ostringstream text;
+    text << "inv_freq[" << at << "]: " << got[at] << " instead of " << expected;
+    return text.str();
+  }
+  return "";
+}
+
+// Swin's table, and Swin v2's function of coordinates, stage by stage.
+inline std::string CompareWindow(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kBias) return "kind: " + KindOf(layer) + " instead of a window's bias";
+  const int64_t height = want["window"][0].GetInt64();
+  if (const auto* window = std::get_if<WindowBiasSpec>(&layer.spec->spec)) {
+    return window->window_height == height && window->window_width == want["window"][1].GetInt64()
+               ? ""
+               : "window: " + std::to_string(window->window_height);
+  }
+  const auto& spec = std::get<ContinuousWindowBiasSpec>(layer.spec->spec);
+  const auto rows = want["rows"].GetArray();
+  if (spec.window_height != height || rows.Size() != static_cast<unsigned>(2 * height - 1)) {
+    return "window: " + std::to_string(spec.window_height);
+  }
+  for (int64_t i = 0; i < 2 * height - 1; ++i) {
+    const double c = static_cast<double>(i - (height - 1)) / static_cast<double>(spec.pretrained_height - 1);
+    const double got = std::copysign(std::log2(1 + 8 * std::fabs(c)) / 3, c);
+    if (std::fabs(got - rows[static_cast<unsigned>(i)].GetDouble()) > 1e-6) return "coordinate " + std::to_string(i);
+  }
+  return "";
+}
+
+inline std::string CompareLogBuckets(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kTerm) return "kind: " + KindOf(layer) + " instead of deberta";
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const DebertaPlan& plan = std::get<DebertaPlan>(resolved->plan);
+  const int64_t span = plan.buckets.rows() / 2;
+  for (const Value& sample : want["samples"].GetArray()) {
+    const int64_t row = std::clamp<int64_t>(sample[1].GetInt64() + span, 0, 2 * span - 1);
+    const int64_t got = plan.buckets.at(-sample[0].GetInt64());
+    if (got != row) return "row of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
+  }
+  return "";
+}
+
+// Relative sinusoids: the plan is made with weights of the shapes that the answer asks for.
+inline std::string CompareRelativeSinusoid(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kTerm) return "kind: " + KindOf(layer) + " instead of relative sinusoids";
+  ConformerSpec spec = std::get<ConformerSpec>(layer.spec->spec);
+  const auto zeros = [&](size_t index) {
+    const std::vector<int64_t>& shape = layer.weights.at(index).shape;
+    return MakeWeight(shape, std::vector<double>(static_cast<size_t>(shape.at(0) * shape.at(1))), "zeros");
+  };
+  spec.w_r = zeros(0);
+  spec.u = zeros(1);
+  spec.v = zeros(2);
+  const auto canonical = Canonicalize(spec);
+  const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  return CompareFrequencies(std::get<SinusoidTermPlan>(resolved->plan).sinusoids->inv_freq, want);
+}
+
+}  // namespace phasor::server
+
+#endif  // PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_COMPARE_H_

@@ -1,0 +1,218 @@
+// Terms of the scores and biases of windows, with keys that differ from the classes' defaults, against the library's own
+// modules (tests/golden/transformers/terms.json).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernels/encodings/buckets.h"
+#include "tests/server/resolve/resolve_testing.h"
+
+namespace phasor::server {
+namespace {
+
+using rapidjson::Value;
+
+rapidjson::Document Golden() {
+  std::ifstream in(PHASOR_SOURCE_DIR "/tests/golden/transformers/terms.json");
+  std::stringstream text;
+  text << in.rdbuf();
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseFullPrecisionFlag>(text.str().c_str());
+  return document;
+}
+
+std::string ToText(const Value& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  value.Accept(writer);
+  return buffer.GetString();
+}
+
+std::vector<int64_t> Whole(const Value& list) {
+  std::vector<int64_t> numbers;
+  for (const Value& number : list.GetArray()) numbers.push_back(number.GetInt64());
+  return numbers;
+}
+
+NeededWeight WeightOf(const LayerEncoding& layer, const std::string& name) {
+  for (const NeededWeight& weight : layer.weights) {
+    if (weight.name == name) return weight;
+  }
+  ADD_FAILURE() << "no weight " << name;
+  return {};
+}
+
+// A parameter of the library whose name ends so; fails when there is none.
+std::vector<int64_t> ShapeOf(const Value& want, const std::string& ending) {
+  for (const auto& member : want["shapes"].GetObject()) {
+    if (std::string_view(member.name.GetString()).ends_with(ending)) return Whole(member.value);
+  }
+  ADD_FAILURE() << "no parameter " << ending;
+  return {};
+}
+
+void CheckDeberta(const LayerEncoding& layer, const Value& want) {
+  const DebertaSpec& spec = std::get<DebertaSpec>(layer.spec->spec);
+  std::vector<std::string> terms;
+  for (const Value& term : want["terms"].GetArray()) terms.push_back(term.GetString());
+  EXPECT_EQ(*spec.c2p, std::count(terms.begin(), terms.end(), "c2p") == 1);
+  EXPECT_EQ(*spec.p2c, std::count(terms.begin(), terms.end(), "p2c") == 1);
+  ASSERT_EQ(layer.weights.size(), terms.size());
+  EXPECT_NEAR(*layer.softmax_scale * want["divisor"].GetDouble(), 1, 1e-6);
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const LogBuckets& buckets = std::get<DebertaPlan>(resolved->plan).buckets;
+  // The library's table is twice the span long, and every projection keeps its rows.
+  const std::vector<int64_t> table = ShapeOf(want, "rel_embeddings.weight");
+  EXPECT_EQ(buckets.rows(), table[0]);
+  for (const NeededWeight& weight : layer.weights) {
+    EXPECT_THAT(weight.shape, ::testing::ElementsAre(layer.num_q_heads, table[0], table[1] / layer.num_q_heads));
+    EXPECT_EQ(weight.source.find("LayerNorm(") != std::string::npos,
+              want["shapes"].MemberCount() > 1 && want["shapes"].HasMember("encoder.LayerNorm.weight"));
+  }
+  for (const Value& row : want["rows"].GetArray()) {
+    EXPECT_EQ(buckets.at(-row[0].GetInt64()), row[1].GetInt64()) << "query - key = " << row[0].GetInt64();
+  }
+}
+
+void CheckShaw(const LayerEncoding& layer, const Value& want) {
+  const ShawSpec& spec = std::get<ShawSpec>(layer.spec->spec);
+  EXPECT_FALSE(spec.query_term_too);
+  ASSERT_TRUE(spec.key_minus_query);
+  const ClippedDistances rows{spec.clip, true};
+  const NeededWeight keys = WeightOf(layer, "keys");
+  EXPECT_THAT(keys.shape, ::testing::ElementsAre(rows.rows(), want["shapes"]["distance_embedding.weight"][1].GetInt64()));
+  // Rows of the library's table stand in the middle of the asked one; those beyond repeat its ends.
+  const int64_t library_rows = want["table_rows"].GetInt64();
+  const int64_t before = spec.clip - want["left"].GetInt64();
+  for (const Value& row : want["rows"].GetArray()) {
+    const int64_t in_library = std::clamp<int64_t>(rows.at(row[0].GetInt64()) - before, 0, library_rows - 1);
+    EXPECT_EQ(in_library, row[1].GetInt64()) << "key - query = " << row[0].GetInt64();
+  }
+  EXPECT_NE(keys.source.find("row repeated " + std::to_string(rows.rows() - library_rows) + " times"), std::string::npos)
+      << keys.source;
+}
+
+void CheckXlnet(const LayerEncoding& layer, const Value& want) {
+  XlnetSpec spec = std::get<XlnetSpec>(layer.spec->spec);
+  const auto shape = WeightOf(layer, "w_r").shape;
+  const auto of_library = ShapeOf(want, "rel_attn.r");  // [dim, heads, d]
+  EXPECT_THAT(shape, ::testing::ElementsAre(of_library[1] * of_library[2], of_library[0]));
+  EXPECT_EQ(WeightOf(layer, "r_w_bias").shape, ShapeOf(want, "r_w_bias"));
+  EXPECT_EQ(WeightOf(layer, "seg_embed").shape, ShapeOf(want, "seg_embed"));
+  const int64_t keys = want["keys"].GetInt64();
+  for (const Value& sample : want["samples"].GetArray()) {
+    const int64_t clamp = spec.clamp_length.value_or(keys + 1);
+    const int64_t distance = std::clamp(keys - sample[0].GetInt64(), -clamp, clamp);
+    const int64_t half = spec.dim / 2;
+    const int64_t pair = sample[1].GetInt64() % half;
+    const double angle = static_cast<double>(distance) *
+                         std::pow(*spec.base, -2.0 * static_cast<double>(pair) / static_cast<double>(spec.dim));
+    const double got = sample[1].GetInt64() < half ? std::sin(angle) : std::cos(angle);
+    EXPECT_NEAR(got, sample[2].GetDouble(), 2e-6) << "row " << sample[0].GetInt64();
+  }
+  // The last row: bidirectional tables end at -(queries - 1), the others at distance 0.
+  const Value& last = want["samples"][want["samples"].Size() - 1];
+  EXPECT_EQ(spec.unidirectional, keys - last[0].GetInt64() == 0);
+}
+
+void CheckConformer(const LayerEncoding& layer, const Value& want) {
+  ASSERT_TRUE(std::holds_alternative<ConformerSpec>(layer.spec->spec));
+  std::vector<std::vector<int64_t>> shapes;
+  for (const auto& member : want["shapes"].GetObject()) shapes.push_back(Whole(member.value));
+  ASSERT_EQ(shapes.size(), 3u);
+  EXPECT_EQ(WeightOf(layer, "w_r").shape, shapes[0]);
+  EXPECT_EQ(WeightOf(layer, "u").shape, shapes[1]);
+  EXPECT_EQ(WeightOf(layer, "v").shape, shapes[2]);
+}
+
+void CheckSwinV2(const LayerEncoding& layer, const Value& want) {
+  const auto& spec = std::get<ContinuousWindowBiasSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.window_height, want["window"][0].GetInt64());
+  EXPECT_EQ(spec.window_width, want["window"][1].GetInt64());
+  EXPECT_EQ(WeightOf(layer, "w1").shape, Whole(want["shapes"]["0.weight"]));
+  EXPECT_EQ(WeightOf(layer, "b1").shape, Whole(want["shapes"]["0.bias"]));
+  EXPECT_EQ(WeightOf(layer, "w2").shape, Whole(want["shapes"]["2.weight"]));
+  const auto coordinates = want["coordinates"].GetArray();
+  ASSERT_EQ(coordinates.Size(), static_cast<unsigned>(2 * spec.window_height - 1));
+  for (int64_t i = 0; i < 2 * spec.window_height - 1; ++i) {
+    const double offset = static_cast<double>(i - (spec.window_height - 1));
+    const double c = offset / static_cast<double>(std::max<int64_t>(spec.pretrained_height - 1, 1));
+    EXPECT_NEAR(std::copysign(std::log2(1 + 8 * std::fabs(c)) / 3, c), coordinates[static_cast<unsigned>(i)].GetDouble(),
+                1e-6);
+  }
+}
+
+void CheckWindow(const LayerEncoding& layer, const Value& want) {
+  const auto& spec = std::get<WindowBiasSpec>(layer.spec->spec);
+  const std::vector<int64_t> table = ShapeOf(want, "relative_position_bias_table");
+  EXPECT_EQ(WeightOf(layer, "table").shape, table);
+  EXPECT_EQ(spec.num_heads, table[1]);
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(std::get<WindowBiasPlan>(resolved->plan).window.table_rows(), table[0]);
+  if (want.HasMember("window")) {
+    EXPECT_EQ(spec.window_height, want["window"][0].GetInt64());
+  }
+  if (want.HasMember("tables")) {
+    const bool shared = WeightOf(layer, "table").source.find("all layers share") != std::string::npos;
+    EXPECT_EQ(shared, want["tables"].GetInt64() == 1) << WeightOf(layer, "table").source;
+  }
+}
+
+void CheckLayer(const LayerEncoding& layer, const Value& want) {
+  ASSERT_TRUE(layer.spec.has_value());
+  if (want.HasMember("blocks")) {
+    EXPECT_EQ(layer.layers, Whole(want["blocks"]));
+  }
+  if (want.HasMember("heads")) {
+    EXPECT_EQ(layer.num_q_heads, want["heads"].GetInt64());
+  }
+  if (want.HasMember("table")) {
+    ASSERT_EQ(layer.kind, PositionKind::kLearned);
+    EXPECT_EQ(WeightOf(layer, "table").shape, Whole(want["table"]));
+  } else if (want.HasMember("divisor")) {
+    CheckDeberta(layer, want);
+  } else if (want.HasMember("table_rows")) {
+    CheckShaw(layer, want);
+  } else if (want.HasMember("samples")) {
+    CheckXlnet(layer, want);
+  } else if (want.HasMember("coordinates")) {
+    CheckSwinV2(layer, want);
+  } else if (want["shapes"].HasMember("rel_pos_h")) {
+    EXPECT_EQ(WeightOf(layer, "rel_pos_h").shape, Whole(want["shapes"]["rel_pos_h"]));
+    EXPECT_EQ(WeightOf(layer, "rel_pos_w").shape, Whole(want["shapes"]["rel_pos_w"]));
+  } else if (std::holds_alternative<WindowBiasSpec>(layer.spec->spec)) {
+    CheckWindow(layer, want);
+  } else {
+    CheckConformer(layer, want);
+  }
+}
+
+TEST(TermsGolden, EveryCaseMatches) {
+  const rapidjson::Document golden = Golden();
+  ASSERT_TRUE(golden.IsObject());
+  const auto cases = golden["cases"].GetArray();
+  EXPECT_GE(cases.Size(), 22u);
+  for (const Value& each : cases) {
+    SCOPED_TRACE(each["name"].GetString());
+    const ModelEncoding model = Read(ToText(each["config"]));
+    EXPECT_EQ(model.layers.size(), each["layers"].Size());
+    for (const Value& want : each["layers"].GetArray()) {
+      SCOPED_TRACE(want["layer_type"].GetString());
+      CheckLayer(LayerOf(model, want["layer_type"].GetString()), want);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor::server
