@@ -96,8 +96,10 @@ bool ContextualRange(const ContextualPositionTask& task, int64_t begin, int64_t 
     Gates(scores, key, query, shape.keys, gates.data());
     SuffixSum(gates.data(), shape.keys, 0.0, gates.data());
     const double* table = task.table + place.head * task.table_head_stride;
-    // Positions go up to the number of keys at most.
-    const int64_t reached = std::min(task.table_rows, shape.keys + 2);
+    // Positions go up to the number of keys at most, but NaN counts as the last row there is; the first sum has it if any
+    // has.
+    const bool bounded = gates[0] <= static_cast<double>(shape.keys);
+    const int64_t reached = bounded ? std::min(task.table_rows, shape.keys + 2) : task.table_rows;
     for (int64_t n = 0; n < reached; ++n) values[n] = Dot<double>(x.data(), table + n * shape.dim, shape.dim);
     for (int64_t j = 0; j < shape.keys; ++j) {
       if (key[j] > query) {

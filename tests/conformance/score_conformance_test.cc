@@ -232,6 +232,29 @@ TEST(ScoreConformanceTest, ContextualPositions) {
   }
 }
 
+// Where q·k is no number, the position is the table's last row, however few keys there are; without content the row's
+// product is all there is.
+TEST(ScoreConformanceTest, ContextualPositionsOfNaN) {
+  std::mt19937_64 random(48);
+  const ScoreShape shape{1, 1, 2, 2, 3};
+  const int64_t table_rows = 9, query[] = {5, 5}, key[] = {1, 2};
+  const std::vector<double> q = Numbers(6, random), table = Numbers(table_rows * 3, random);
+  const std::vector<double> before = {0.5, 1, 0.5, std::numeric_limits<double>::quiet_NaN()};
+  for (const Variant& variant : VariantsUnderTest()) {
+    Compare(variant, shape, before, random, [&](double* scores) -> Task {
+      ContextualPositionTask task;
+      task.shape = shape;
+      task.q.q = {DType::kF64, q.data(), 6, 3, 0};
+      task.positions = {query, key, 0, 0};
+      task.table = table.data();
+      task.table_rows = table_rows;
+      task.keep_content = false;
+      task.scores = scores;
+      return task;
+    });
+  }
+}
+
 TEST(ScoreConformanceTest, Sums) {
   std::mt19937_64 random(45);
   for (const Variant& variant : VariantsUnderTest()) {
