@@ -1,5 +1,6 @@
 // Rotations by the libraries themselves (tests/golden/rope/make.py), through the wire's parser and the engine: the ONNX
-// operator's own cases, onnxruntime, transformers, x-transformers, rotary-embedding-torch, ggml (make_ggml.py).
+// operator's own cases, onnxruntime, transformers, x-transformers, rotary-embedding-torch, ggml (make_ggml.py), vLLM
+// (make_vllm.py).
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -87,7 +88,7 @@ TEST_P(RotateGoldenTest, AgreesWithinItsPrecision) {
 
 INSTANTIATE_TEST_SUITE_P(Libraries, RotateGoldenTest,
                          ::testing::Values("onnx", "onnxruntime", "transformers", "x_transformers", "rotary_embedding_torch",
-                                           "ggml"),
+                                           "ggml", "vllm"),
                          [](const auto& library) { return std::string(library.param); });
 
 }  // namespace
