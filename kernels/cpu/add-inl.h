@@ -143,63 +143,119 @@ HWY_INLINE void DecideDropout(const DropoutRule& rule, uint64_t first, int64_t c
 
 #if HWY_TARGET != HWY_SCALAR
 
-// y = scale·x (+ p) of the elements of a step that showed a NaN (or infinities of both signs): rare.
-template <typename T>
+// Elements of a step of 16-bit tensors.
+HWY_INLINE int64_t AddStep16() { return 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
+// Each whole step of p, the even elements before the odd ones: how bf16 numbers come out of their words.
+HWY_INLINE void SortSteps(const float* p, int64_t n, float* out) {
+  const hn::ScalableTag<float> df;
+  const int64_t step = AddStep16();
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto low = hn::LoadU(df, p + i), high = hn::LoadU(df, p + i + step / 2);
+    hn::StoreU(hn::ConcatEven(df, high, low), df, out + i);
+    hn::StoreU(hn::ConcatOdd(df, high, low), df, out + i + step / 2);
+  }
+  for (; i < n; ++i) out[i] = p[i];
+}
+
+// y = scale·x (+ p) of the elements of steps that showed a NaN (or infinities): rare.
+template <typename T, bool kSorted>
 HWY_NOINLINE void AddSlowly(float scale, const T* x, T* y, const float* p, int64_t n) {
+  const int64_t half = AddStep16() / 2;
   for (int64_t i = 0; i < n; ++i) {
+    const int64_t place = kSorted ? i / (2 * half) * (2 * half) + i % 2 * half + i % (2 * half) / 2 : i;
     T value;
     std::memcpy(&value, x + i, sizeof(T));
     const float v = Widen<float>(value);
-    value = Narrow<T>(p == nullptr ? scale * v : std::fma(scale, v, p[i]));
+    value = Narrow<T>(p == nullptr ? scale * v : std::fma(scale, v, p[place]));
     std::memcpy(y + i, &value, sizeof(T));
   }
 }
 
-// y = scale·x (+ p) in whole steps, without a check for the end or for NaNs but one. Returns how many elements were done;
-// what is left is less than a step.
-template <typename T, bool kAdds>
+// Whether a lane of a or of b is a NaN.
+template <class DF>
+HWY_INLINE bool AnyNaN(DF df, hn::Vec<DF> a, hn::Vec<DF> b) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  if constexpr (hn::MaxLanes(df) == 16) return _mm512_cmp_ps_mask(a.raw, b.raw, _CMP_UNORD_Q) != 0;
+#elif HWY_TARGET == HWY_AVX2
+  if constexpr (hn::MaxLanes(df) == 8) return _mm256_movemask_ps(_mm256_cmp_ps(a.raw, b.raw, _CMP_UNORD_Q)) != 0;
+#endif
+  return !hn::AllFalse(df, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+}
+
+// One step in vectors: a and b are scale·x (+ p), of bf16 the even and the odd elements, of f16 the first and the last ones.
+template <typename T, bool kAdds, bool kSorted, class DF>
+HWY_INLINE void AddStepOf(DF df, hn::Vec<DF> scale, const uint16_t* from, const float* p, hn::Vec<DF>& a, hn::Vec<DF>& b) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
+  if constexpr (std::is_same_v<T, BF16>) {
+    WidenBF16EvenOdd(df, hn::LoadU(hn::Repartition<uint16_t, DF>(), from), a, b);
+  } else {
+    const hn::Rebind<uint16_t, DF> half;
+    a = WidenF16(df, hn::LoadU(half, from));
+    b = WidenF16(df, hn::LoadU(half, from + lanes));
+  }
+  if constexpr (kAdds) {
+    auto pa = hn::LoadU(df, p), pb = hn::LoadU(df, p + lanes);
+    if constexpr (std::is_same_v<T, BF16> && !kSorted) {
+      const auto low = pa;
+      pa = hn::ConcatEven(df, pb, low);
+      pb = hn::ConcatOdd(df, pb, low);
+    }
+    a = hn::MulAdd(scale, a, pa);
+    b = hn::MulAdd(scale, b, pb);
+  } else {
+    a = hn::Mul(scale, a);
+    b = hn::Mul(scale, b);
+  }
+}
+
+template <typename T, class DF>
+HWY_INLINE void PutStep(DF df, hn::Vec<DF> a, hn::Vec<DF> b, uint16_t* to) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    hn::StoreU(NarrowToBF16EvenOddAnyNaN(df, a, b), hn::Repartition<uint16_t, DF>(), to);
+  } else {
+    const hn::Rebind<uint16_t, DF> half;
+    hn::StoreU(NarrowToF16AnyNaN(df, a), half, to);
+    hn::StoreU(NarrowToF16AnyNaN(df, b), half, to + hn::Lanes(df));
+  }
+}
+
+// y = scale·x (+ p) in pairs of whole steps, without a check for the end or for NaNs but one a pair. kSorted: p is
+// SortSteps'. `ahead`: what to ask the memory for meanwhile, or null. Returns how many elements were done.
+template <typename T, bool kAdds, bool kSorted>
 int64_t AddWholeSteps(float scale_value, const T* x, T* y, const float* p, int64_t n, const T* ahead) {
   static_assert(sizeof(T) == 2);
   const hn::ScalableTag<float> df;
-  const hn::Repartition<uint16_t, decltype(df)> du16;
-  const hn::Rebind<uint16_t, decltype(df)> du16_half;
   const auto scale = hn::Set(df, scale_value);
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
+  const int64_t step = AddStep16();
   const auto* from = reinterpret_cast<const uint16_t*>(x);
   auto* to = reinterpret_cast<uint16_t*>(y);
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    hn::Vec<decltype(df)> a, b;
-    if (ahead != nullptr) hwy::Prefetch(ahead + i);  // a step is a line at most
-    if constexpr (std::is_same_v<T, BF16>) {
-      WidenBF16EvenOdd(df, hn::LoadU(du16, from + i), a, b);
-    } else {
-      a = WidenF16(df, hn::LoadU(du16_half, from + i));
-      b = WidenF16(df, hn::LoadU(du16_half, from + i + lanes));
+  for (; i + 2 * step <= n; i += 2 * step) {
+    hn::Vec<decltype(df)> a, b, c, d;
+    if (ahead != nullptr) {  // a step is a line at most
+      hwy::Prefetch(ahead + i);
+      hwy::Prefetch(ahead + i + step);
     }
-    if constexpr (kAdds) {
-      auto pa = hn::LoadU(df, p + i), pb = hn::LoadU(df, p + i + lanes);
-      if constexpr (std::is_same_v<T, BF16>) {
-        const auto low = pa;
-        pa = hn::ConcatEven(df, pb, low);
-        pb = hn::ConcatOdd(df, pb, low);
-      }
-      a = hn::MulAdd(scale, a, pa);
-      b = hn::MulAdd(scale, b, pb);
-    } else {
-      a = hn::Mul(scale, a);
-      b = hn::Mul(scale, b);
-    }
-    if (HWY_UNLIKELY(!hn::AllFalse(df, hn::IsNaN(hn::Add(a, b))))) {
-      AddSlowly(scale_value, x + i, y + i, kAdds ? p + i : nullptr, 2 * lanes);
+    AddStepOf<T, kAdds, kSorted>(df, scale, from + i, p + i, a, b);
+    AddStepOf<T, kAdds, kSorted>(df, scale, from + i + step, p + i + step, c, d);
+    if (HWY_UNLIKELY(AnyNaN(df, a, b) || AnyNaN(df, c, d))) {
+      AddSlowly<T, kSorted>(scale_value, x + i, y + i, kAdds ? p + i : nullptr, 2 * step);
       continue;
     }
-    if constexpr (std::is_same_v<T, BF16>) {
-      hn::StoreU(NarrowToBF16EvenOddAnyNaN(df, a, b), du16, to + i);
+    PutStep<T>(df, a, b, to + i);
+    PutStep<T>(df, c, d, to + i + step);
+  }
+  if (i + step <= n) {
+    hn::Vec<decltype(df)> a, b;
+    AddStepOf<T, kAdds, kSorted>(df, scale, from + i, p + i, a, b);
+    if (HWY_UNLIKELY(AnyNaN(df, a, b))) {
+      AddSlowly<T, kSorted>(scale_value, x + i, y + i, kAdds ? p + i : nullptr, step);
     } else {
-      hn::StoreU(NarrowToF16AnyNaN(df, a), du16_half, to + i);
-      hn::StoreU(NarrowToF16AnyNaN(df, b), du16_half, to + i + lanes);
+      PutStep<T>(df, a, b, to + i);
     }
+    i += step;
   }
   return i;
 }

@@ -33,7 +33,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Those of 16-bit tensors are twice as large as the tensors, so theirs stay in L1.
 inline constexpr int64_t kLargestBlock = 32768;
 template <typename T>
-inline constexpr int64_t kBlockElements = sizeof(T) == 2 ? 4096 : kLargestBlock;
+inline constexpr int64_t kBlockElements = sizeof(T) == 2 ? 16384 : kLargestBlock;
 // Channels of a vector at a time.
 inline constexpr int64_t kChannels = 8192;
 
@@ -42,11 +42,13 @@ class Adder {
  public:
   using C = ComputeType<T>;
   using O = Ops<T>;
+  static constexpr bool kMaySort = std::is_same_v<T, BF16> && HWY_TARGET != HWY_SCALAR;
 
   Adder(const AddTask& task, C* prepared, const CancelFlag* cancel)
       : task_(task),
         prepared_(prepared),
         cancel_(cancel),
+        sorted_(kMaySort && prepared != nullptr && !task.dropout.on),
         ahead_(PrefersStreaming(StoreHint::kAuto, task.batch * task.tokens * task.dim * static_cast<int64_t>(sizeof(T)))) {}
 
   // Rows [begin, end). False when cancelled.
@@ -101,16 +103,25 @@ class Adder {
     return row < 0 ? nullptr : static_cast<const C*>(ends.data) + row * task_.dim + channel;
   }
 
-  // The encodings of one vector, gate and ends included.
+  // The encodings of one vector, gate and ends included; of bf16 tensors in the order of SortSteps.
   void Prepare(int64_t b, int64_t t, int64_t channel, int64_t channels, C* out) const {
     const C* pe = At(task_.pe, b, t, channel);
+    const C* first = End(task_.first, b, t, channel);
+    const C* last = End(task_.last, b, t, channel);
     if (task_.other.data != nullptr) {
       Blend(pe, At(task_.other, b, t, channel), At(task_.gate, b, t, channel * task_.gate_channel_stride), channels, out);
-    } else {
-      std::memcpy(out, pe, static_cast<size_t>(channels) * sizeof(C));
+      pe = out;
     }
-    AddTo(out, End(task_.first, b, t, channel), channels);
-    AddTo(out, End(task_.last, b, t, channel), channels);
+    if (first != nullptr || last != nullptr) {
+      if (pe != out) std::memcpy(out, pe, static_cast<size_t>(channels) * sizeof(C));
+      AddTo(out, first, channels);
+      AddTo(out, last, channels);
+      pe = out;
+    }
+    if constexpr (kMaySort) {
+      if (sorted_) return SortSteps(pe, channels, out);
+    }
+    if (pe != out) std::memcpy(out, pe, static_cast<size_t>(channels) * sizeof(C));
   }
 
   void Blend(const C* a, const C* b, const C* gate, int64_t n, C* out) const {
@@ -169,7 +180,9 @@ class Adder {
     int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (sizeof(T) == 2) {
-      i = AddWholeSteps<T, kAdds>(static_cast<float>(task_.scale), x, y, p, n, ahead);
+      const auto factor = static_cast<float>(task_.scale);
+      i = kMaySort && kAdds && sorted_ ? AddWholeSteps<T, kAdds, kMaySort>(factor, x, y, p, n, ahead)
+                                       : AddWholeSteps<T, kAdds, false>(factor, x, y, p, n, ahead);
     } else {
       for (; i + lanes <= n; i += lanes) O::Store(Value<kAdds>(scale, x + i, p + i, lanes), y + i, lanes);
     }
@@ -198,10 +211,11 @@ class Adder {
   const AddTask& task_;
   C* const prepared_;
   const CancelFlag* const cancel_;
-  const bool ahead_;  // x is larger than the L2 cache: the next batch row's vector is asked for while this one is worked on
+  const bool sorted_;  // the prepared encodings are in the order of SortSteps
+  const bool ahead_;   // x is larger than the L2 cache: the next batch row's vector is asked for while this one is worked on
 };
 
-// False when cancelled. `prepared`: room for the block's encodings where they are more than a table's rows; else null.
+// False when cancelled. `prepared`: room for the block's encodings where they are not a table's rows as they are; else null.
 bool AddRange(const AddTask* task, int64_t begin, int64_t end, const CancelFlag* cancel, void* prepared) {
   return VisitFloat(task->dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -254,8 +268,10 @@ absl::Status RunAdd(const AddTask& task, RowRange rows, const CancelFlag* cancel
   if (absl::Status status = CheckAdd(task, rows); !status.ok()) return status;
   if (rows.begin >= rows.end || task.dim == 0) return absl::OkStatus();
   std::unique_ptr<std::byte[]> prepared;
-  const bool prepares =
-      task.pe.data != nullptr && (task.other.data != nullptr || task.first.data != nullptr || task.last.data != nullptr);
+  // Those of bf16 tensors are put into another order where enough batch rows share them.
+  const bool sorts = task.dtype == DType::kBF16 && task.pe.batch_stride == 0 && task.batch >= 4 && !task.dropout.on;
+  const bool prepares = task.pe.data != nullptr &&
+                        (sorts || task.other.data != nullptr || task.first.data != nullptr || task.last.data != nullptr);
   if (prepares) {
     const int64_t element = task.dtype == DType::kF64 ? 8 : 4;
     prepared.reset(new (std::nothrow) std::byte[static_cast<size_t>(HWY_DYNAMIC_DISPATCH(AddBlockElements)() * element)]);
