@@ -11,6 +11,7 @@
 #include "kernels/cpu/mask.h"
 #include "kernels/cpu/perceptron.h"
 #include "kernels/cpu/position_terms.h"
+#include "kernels/cpu/relative_product.h"
 #include "kernels/cpu/rotate.h"
 #include "kernels/cpu/score_product.h"
 #include "kernels/cpu/score_terms.h"
@@ -49,7 +50,7 @@ struct SliceRows {
   int64_t operator()(const MaskTask& task) const { return MaskRowsPerSlice(task); }
   int64_t operator()(const BiasMatrixTask& task) const { return BiasMatrixRowsPerSlice(task); }
   int64_t operator()(const ScoreProductTask& task) const { return ScoreProductRowsPerSlice(task); }
-  int64_t operator()(const RelativeProductTask& task) const { return ScoreProductRowsPerSlice(task); }
+  int64_t operator()(const RelativeProductTask& task) const { return RelativeProductRowsPerSlice(task); }
   int64_t operator()(const GridProductTask& task) const { return ScoreTermRowsPerSlice(task); }
   int64_t operator()(const ContextualPositionTask& task) const { return ScoreTermRowsPerSlice(task); }
   int64_t operator()(const ScoreSumTask& task) const { return ScoreTermRowsPerSlice(task); }

@@ -11,6 +11,7 @@
 #include "kernels/cpu/mask.h"
 #include "kernels/cpu/perceptron.h"
 #include "kernels/cpu/position_terms.h"
+#include "kernels/cpu/relative_product.h"
 #include "kernels/cpu/rotate.h"
 #include "kernels/cpu/score_product.h"
 #include "kernels/cpu/score_terms.h"
@@ -82,7 +83,7 @@ class CpuBackend final : public Backend {
     return RunScoreProduct(task, rows, cancel);
   }
   absl::Status RunTask(const RelativeProductTask& task, RowRange rows, const CancelFlag* cancel) const {
-    return RunScoreProduct(task, rows, cancel);
+    return RunRelativeProduct(task, rows, cancel);
   }
   absl::Status RunTask(const GridProductTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunScoreTerm(task, rows, cancel);

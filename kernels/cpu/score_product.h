@@ -1,4 +1,4 @@
-// Scores that are products: queries by keys, and queries or keys by the rows of a table that their distances select.
+// Scores that are products of queries by keys, and what all products of score tasks share.
 #ifndef PHASOR_KERNELS_CPU_SCORE_PRODUCT_H_
 #define PHASOR_KERNELS_CPU_SCORE_PRODUCT_H_
 
@@ -10,16 +10,17 @@
 
 namespace phasor {
 
-// Rows [rows.begin, rows.end) of the task (contracts: ScoreProductTask, RelativeProductTask). Only the table rows between
-// the smallest and the largest that a block of queries and keys needs are multiplied. Allocates below 2 MiB for heads of
-// 512 channels, in proportion beyond; thread-safe. Errors: INVALID_ARGUMENT for extents below 0, rows outside the shape or
-// a null pointer; CANCELLED.
+// Rows [rows.begin, rows.end) of the task (contract: ScoreProductTask). Allocates below 1 MiB for heads of 512 channels, in
+// proportion beyond; thread-safe. Errors: INVALID_ARGUMENT for extents below 0, rows outside the shape or a null pointer;
+// CANCELLED.
 absl::Status RunScoreProduct(const ScoreProductTask& task, RowRange rows, const CancelFlag* cancel);
-absl::Status RunScoreProduct(const RelativeProductTask& task, RowRange rows, const CancelFlag* cancel);
 
 // Rows that take about a millisecond or less on one core; ≥ 1.
 int64_t ScoreProductRowsPerSlice(const ScoreProductTask& task);
-int64_t ScoreProductRowsPerSlice(const RelativeProductTask& task);
+
+// Likewise for products of any kind that work on blocks of `block` queries: whole blocks where a block is no more than twice
+// as many rows as fit.
+int64_t ProductRowsPerSlice(const ScoreShape& shape, int64_t block);
 
 // OK, or INVALID_ARGUMENT: what every task of scores asks of its shape, rows and memory.
 absl::Status CheckScores(const ScoreShape& shape, RowRange rows, const void* scores);

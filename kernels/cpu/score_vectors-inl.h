@@ -6,6 +6,7 @@
 #define PHASOR_KERNELS_CPU_SCORE_VECTORS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -75,6 +76,24 @@ class PackedRows {
   int64_t dim_, tiles_;
   AlignedDoubles packed_;
 };
+
+// Fewer vectors than this are multiplied one by one: packing the other side would cost more.
+inline constexpr int64_t kFewest = 3;
+
+HWY_INLINE bool Stopped(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+
+// Calls body(first row, place of it, queries) for blocks of at most `most` rows of one head. False when cancelled.
+template <typename Body>
+bool ForBlocks(const ScoreShape& shape, int64_t most, int64_t begin, int64_t end, const CancelFlag* cancel, Body body) {
+  for (int64_t row = begin; row < end;) {
+    if (Stopped(cancel)) return false;
+    const ScorePlace place(shape, row);
+    const int64_t count = std::min({most, end - row, shape.queries - place.query});
+    body(row, place, count);
+    row += count;
+  }
+  return true;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace phasor

@@ -1,0 +1,331 @@
+#include "kernels/cpu/relative_product.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "kernels/backend.h"
+#include "kernels/cpu/score_product.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/relative_product.cc"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+#include "kernels/cpu/product-inl.h"
+#include "kernels/cpu/score_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phasor {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Queries of one head that are worked on together, and keys beside them.
+constexpr int64_t kBlockQueries = 64;
+constexpr int64_t kBlockKeys = 512;
+// Where keys are multiplied by a table: each of them needs as many table rows as there are queries, and some more because
+// of tiles.
+constexpr int64_t kBlockQueriesOfKeys = 128;
+constexpr int64_t kBlockKeysOfKeys = 64;
+// Table rows that are packed at once for a block of queries and all keys.
+constexpr int64_t kMostPackedRows = 2048;
+// Rows of scores ahead that the memory is asked for: those of a block are short pieces of far lines.
+constexpr int64_t kAhead = 4;
+// Table rows [low, high]; none when high < low.
+struct Band {
+  int64_t low = 0, high = -1;
+  int64_t size() const { return high - low + 1; }
+  void Join(const Band& other) {
+    if (other.high < other.low) return;
+    low = high < low ? other.low : std::min(low, other.low);
+    high = std::max(high, other.high);
+  }
+};
+
+// Rows that distances smallest … largest may have.
+Band BandOf(const DistanceRows& rows, int64_t smallest, int64_t largest) {
+  if (rows.last < rows.first) return {};
+  if (!rows.clamp_below) smallest = std::max(smallest, rows.first);
+  if (!rows.clamp_above) largest = std::min(largest, rows.last);
+  if (largest < smallest) return {};
+  if ((largest < rows.first && !rows.clamp_below) || (smallest > rows.last && !rows.clamp_above)) return {};
+  const int64_t a = rows(smallest), b = rows(largest);
+  return {std::min(a, b), std::max(a, b)};
+}
+
+struct Extremes {
+  explicit Extremes(const int64_t* positions, int64_t count) {
+    const auto [low, high] = std::minmax_element(positions, positions + count);
+    smallest = *low, largest = *high;
+  }
+  int64_t smallest, largest;
+};
+
+// Queries [0, queries) from `row` on by keys [key, key + keys) of one head.
+struct RelativeBlock {
+  const RelativeProductTask* task;
+  int64_t row;
+  ScorePlace place;
+  int64_t queries, key, keys;
+
+  const int64_t* query_positions() const {
+    return task->positions.query + place.batch * task->positions.query_batch_stride + place.query;
+  }
+  const int64_t* key_positions() const { return task->positions.key + place.batch * task->positions.key_batch_stride + key; }
+  double* scores(int64_t i) const { return task->scores + (row + i) * task->shape.keys + key; }
+  const double* table() const { return task->table + place.head * task->table_head_stride; }
+
+  // The side that is multiplied, and the other one.
+  int64_t vectors() const { return task->of_keys ? keys : queries; }
+  HWY_INLINE void Read(int64_t i, double* out) const {
+    if (task->of_keys) {
+      ReadVector(task->k.k, place.batch, key + i, place.head / task->k.group, task->shape.dim, out);
+    } else {
+      ReadQuery(task->q, ScorePlace(task->shape, row + i), task->shape.dim, out);
+    }
+  }
+  // Table rows that vectors [begin, end) need.
+  Band BandOfVectors(int64_t begin, int64_t end) const {
+    const Extremes q =
+        task->of_keys ? Extremes(query_positions(), queries) : Extremes(query_positions() + begin, end - begin);
+    const Extremes k = task->of_keys ? Extremes(key_positions() + begin, end - begin) : Extremes(key_positions(), keys);
+    return BandOf(task->rows, q.smallest - k.largest, q.largest - k.smallest);
+  }
+  // Adds product(vector, table row) to every score.
+  template <typename Product>
+  HWY_INLINE void Add(Product product) const {
+    for (int64_t i = 0; i < queries; ++i) {
+      double* out = scores(i);
+      const int64_t position = query_positions()[i];
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t table_row = task->rows(position - key_positions()[j]);
+        if (table_row == DistanceRows::kNone) {
+          out[j] = -std::numeric_limits<double>::infinity();
+        } else {
+          out[j] += product(task->of_keys ? j : i, table_row);
+        }
+      }
+    }
+  }
+  bool KeysFollow() const {
+    for (int64_t j = 1; j < keys; ++j) {
+      if (key_positions()[j] != key_positions()[0] + j) return false;
+    }
+    return true;
+  }
+};
+
+// Products of vectors and table rows: that of vector v and row r at all[v·stride + r − low].
+struct Products {
+  const double* all;
+  int64_t stride, low;
+};
+
+// Adds products of one query and keys [begin, end), all of which have the same table row, or none.
+void AddSame(const RelativeBlock& block, const Products& products, int64_t i, int64_t begin, int64_t end,
+             int64_t table_row) {
+  double* HWY_RESTRICT out = block.scores(i);
+  if (table_row == DistanceRows::kNone) {
+    std::fill(out + begin, std::max(out + begin, out + end), -std::numeric_limits<double>::infinity());
+    return;
+  }
+  const double* HWY_RESTRICT from = products.all + table_row - products.low;
+  const int64_t of_query = block.task->of_keys ? 0 : i * products.stride;
+  const int64_t step = block.task->of_keys ? products.stride : 0;
+  for (int64_t j = begin; j < end; ++j) out[j] += from[of_query + j * step];
+}
+
+// Those of keys whose table rows are `slope` apart; the row of key 0 would be `row_of_first`.
+void AddRun(const RelativeBlock& block, const Products& products, int64_t i, int64_t begin, int64_t end,
+            int64_t row_of_first, int64_t slope) {
+  double* HWY_RESTRICT out = block.scores(i);
+  const double* HWY_RESTRICT from = products.all + row_of_first - products.low;
+  int64_t step = -slope;
+  if (block.task->of_keys) {
+    step += products.stride;
+  } else {
+    from += i * products.stride;
+  }
+  int64_t j = begin;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (step == -1) {
+    for (; j + lanes <= end; j += lanes) {
+      hn::StoreU(hn::Add(hn::LoadU(d, out + j), hn::Reverse(d, hn::LoadU(d, from - j - lanes + 1))), d, out + j);
+    }
+  } else if (step == 1) {
+    for (; j + lanes <= end; j += lanes) hn::StoreU(hn::Add(hn::LoadU(d, out + j), hn::LoadU(d, from + j)), d, out + j);
+  }
+#endif
+  for (; j < end; ++j) out[j] += from[j * step];
+}
+
+// The rows of a map.
+void AddMapped(const RelativeBlock& block, const Products& products, int64_t i, int64_t begin, int64_t end,
+               int64_t distance_of_first) {
+  double* HWY_RESTRICT out = block.scores(i);
+  const DistanceRows& rows = block.task->rows;
+  const int64_t step = block.task->of_keys ? products.stride : 0;
+  const double* HWY_RESTRICT from = products.all - products.low + (block.task->of_keys ? 0 : i * products.stride);
+  for (int64_t j = begin; j < end; ++j) {
+    out[j] += from[j * step + rows.map[static_cast<size_t>(distance_of_first - j - rows.first)]];
+  }
+}
+
+// For keys at consecutive positions: distances fall by one from key to key.
+void AddConsecutive(const RelativeBlock& block, const Products& products) {
+  const DistanceRows& rows = block.task->rows;
+  for (int64_t i = 0; i < block.queries; ++i) {
+    if (rows.last < rows.first) {
+      AddSame(block, products, i, 0, block.keys, DistanceRows::kNone);
+      continue;
+    }
+    if (i + kAhead < block.queries) {
+      for (int64_t j = 0; j < block.keys; j += 8) hwy::Prefetch(block.scores(i + kAhead) + j);
+    }
+    const int64_t distance = block.query_positions()[i] - block.key_positions()[0];
+    const int64_t inside = std::clamp<int64_t>(distance - rows.last, 0, block.keys);
+    const int64_t below = std::clamp<int64_t>(distance - rows.first + 1, inside, block.keys);
+    AddSame(block, products, i, 0, inside, rows.clamp_above ? rows(rows.last) : DistanceRows::kNone);
+    if (rows.map.empty()) {
+      AddRun(block, products, i, inside, below, rows.origin + rows.slope * distance, rows.slope);
+    } else {
+      AddMapped(block, products, i, inside, below, distance);
+    }
+    AddSame(block, products, i, below, block.keys, rows.clamp_below ? rows(rows.first) : DistanceRows::kNone);
+  }
+}
+
+void FewRelativeProducts(const RelativeBlock& block) {
+  const int64_t dim = block.task->shape.dim;
+  std::vector<double> x(static_cast<size_t>(block.vectors() * dim));
+  for (int64_t i = 0; i < block.vectors(); ++i) block.Read(i, x.data() + i * dim);
+  const double* table = block.table();
+  block.Add([&](int64_t vector, int64_t table_row)
+                HWY_ATTR { return Dot<double>(x.data() + vector * dim, table + table_row * dim, dim); });
+}
+
+// Rows of a table, packed into tiles of kTileColumns; what is missing in the last tile is zeros. All at once where several
+// blocks read them, else a tile when it is asked for.
+class PackedTable {
+ public:
+  PackedTable(const double* table, const Band& band, int64_t dim, bool at_once)
+      : table_(table), band_(band), dim_(dim), at_once_(at_once), packed_((at_once ? tiles() : 1) * kTileColumns * dim) {
+    for (int64_t t = 0; at_once && t < tiles(); ++t) Pack(t, packed_.get() + t * kTileColumns * dim_);
+  }
+  const Band& band() const { return band_; }
+  const double* tile(int64_t t) {
+    if (at_once_) return packed_.get() + t * kTileColumns * dim_;
+    Pack(t, packed_.get());
+    return packed_.get();
+  }
+
+ private:
+  int64_t tiles() const { return (band_.size() + kTileColumns - 1) / kTileColumns; }
+  void Pack(int64_t t, double* to) const {
+    const int64_t first = band_.low + t * kTileColumns, count = std::min(kTileColumns, band_.high + 1 - first);
+    for (int64_t c = 0; c < count; ++c) PackVector(table_ + (first + c) * dim_, dim_, kTileColumns, to + c);
+  }
+
+  const double* table_;
+  Band band_;
+  int64_t dim_;
+  bool at_once_;
+  AlignedDoubles packed_;
+};
+
+void ManyRelativeProducts(const RelativeBlock& block, const Band& band, PackedTable& table) {
+  const int64_t dim = block.task->shape.dim;
+  std::vector<double> wide(static_cast<size_t>(dim));
+  PackedRows x(block.vectors(), dim);
+  std::vector<Band> bands(static_cast<size_t>(x.tiles()));
+  for (int64_t i = 0; i < block.vectors(); ++i) {
+    block.Read(i, wide.data());
+    x.Set(i, wide.data());
+  }
+  for (int64_t t = 0; t < x.tiles(); ++t) {
+    bands[t] = block.BandOfVectors(t * kTileRows, std::min(block.vectors(), (t + 1) * kTileRows));
+  }
+  const int64_t first_tile = (band.low - table.band().low) / kTileColumns;
+  const int64_t last_tile = (band.high - table.band().low) / kTileColumns;
+  const int64_t low = table.band().low + first_tile * kTileColumns;
+  // A stride that is no power of two: sums of keys walk over the rows.
+  const int64_t stride = (last_tile + 1 - first_tile) * kTileColumns + 8;
+  AlignedDoubles products(x.tiles() * kTileRows * stride);
+  for (int64_t tile = first_tile; tile <= last_tile; ++tile) {
+    const int64_t first = table.band().low + tile * kTileColumns;
+    const double* y = table.tile(tile);
+    for (int64_t t = 0; t < x.tiles(); ++t) {
+      if (bands[t].high < first || bands[t].low >= first + kTileColumns) continue;
+      ProductTile(x.tile(t), y, dim, products.get() + t * kTileRows * stride + first - low, stride);
+    }
+  }
+  const double* all = products.get();
+  if (block.KeysFollow()) return AddConsecutive(block, {all, stride, low});
+  block.Add([&](int64_t vector, int64_t table_row) { return all[vector * stride + table_row - low]; });
+}
+
+// Queries from `row` on by all keys, in blocks of them.
+void RelativeRows(const RelativeProductTask& task, int64_t row, const ScorePlace& place, int64_t count) {
+  const RelativeBlock whole{&task, row, place, count, 0, task.shape.keys};
+  const Band all = whole.BandOfVectors(0, whole.vectors());
+  std::optional<PackedTable> packed;
+  const int64_t step = task.of_keys ? kBlockKeysOfKeys : kBlockKeys;
+  for (int64_t key = 0; key < task.shape.keys; key += step) {
+    const RelativeBlock block{&task, row, place, count, key, std::min(step, task.shape.keys - key)};
+    const Band band = block.BandOfVectors(0, block.vectors());
+    const int64_t others = task.of_keys ? block.queries : block.keys;
+    // Scattered positions ask for few of many rows.
+    if (band.size() == 0 || block.vectors() < kFewest || others < kTileColumns ||
+        band.size() > 4 * (others + block.vectors())) {
+      FewRelativeProducts(block);
+      continue;
+    }
+    const bool at_once = task.of_keys && all.size() <= kMostPackedRows;
+    if (!packed || !at_once) packed.emplace(block.table(), at_once ? all : band, task.shape.dim, at_once);
+    ManyRelativeProducts(block, band, *packed);
+  }
+}
+
+bool RelativeRange(const RelativeProductTask& task, int64_t begin, int64_t end, const CancelFlag* cancel) {
+  const auto block = [&](int64_t row, const ScorePlace& place, int64_t count)
+                         HWY_ATTR { RelativeRows(task, row, place, count); };
+  return ForBlocks(task.shape, task.of_keys ? kBlockQueriesOfKeys : kBlockQueries, begin, end, cancel, block);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace phasor
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace phasor {
+namespace {
+
+HWY_EXPORT(RelativeRange);
+
+}  // namespace
+
+absl::Status RunRelativeProduct(const RelativeProductTask& task, RowRange rows, const CancelFlag* cancel) {
+  if (auto status = CheckScores(task.shape, rows, task.scores); !status.ok()) return status;
+  if (rows.begin >= rows.end || task.shape.keys == 0) return absl::OkStatus();
+  const void* vectors = task.of_keys ? task.k.k.data : task.q.q.data;
+  if ((task.shape.dim > 0 && vectors == nullptr) || task.positions.query == nullptr || task.positions.key == nullptr) {
+    return absl::InvalidArgumentError("scores: vectors and positions must not be null");
+  }
+  const bool done = HWY_DYNAMIC_DISPATCH(RelativeRange)(task, rows.begin, rows.end, cancel);
+  return done ? absl::OkStatus() : absl::CancelledError("scores: cancelled");
+}
+
+int64_t RelativeProductRowsPerSlice(const RelativeProductTask& task) {
+  return ProductRowsPerSlice(task.shape, task.of_keys ? 128 : 64);
+}
+
+}  // namespace phasor
+#endif  // HWY_ONCE
