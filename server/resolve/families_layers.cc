@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
@@ -174,15 +176,18 @@ void ReadLlama4(const Model& model, ModelEncoding& out) {
   constexpr std::string_view kKey = "attn_temperature_tuning";
   const bool tuned = model.text.IsNumber(kKey) ? model.text.Number(kKey) != 0.0 : model.text.Bool(kKey).value_or(true);
   const double scale = model.text.Number("attn_scale").value_or(0.1);
-  const double floor = model.text.Number("floor_scale").value_or(8192);
+  const int64_t floor = model.text.Integer("floor_scale", 1, kMaxLength).value_or(8192);
+  if (scale < 0) {
+    return model.problems->Fail(model.text.PathOf("attn_scale"), FormatNumber(scale), "a finite number, at least 0");
+  }
   ReadGroups(
       model, RopeAndNope(model),
       [&](std::string_view group) {
         GroupRule rule = DefaultRule(model);
         rule.rotates = group != "nope_layers";
         if (!rule.rotates && tuned) {
-          rule.query_scale =
-              absl::StrCat("1 + ", FormatNumber(scale), "*ln(1 + floor((position+1)/", FormatNumber(floor), "))");
+          rule.query_scale = absl::StrCat("1 + ", FormatNumber(scale), "*ln(1 + floor((position+1)/", floor, "))");
+          rule.query_scale_rule = QueryScaleRule{QueryScaleRule::Kind::kFloor, scale, floor, 1};
         }
         return rule;
       },
@@ -213,12 +218,14 @@ void ReadDeepseekV4(const Model& model, ModelEncoding& out) {
         }
         rule.request.head_dim = head_dim;
         rule.request.rotary_dim = rotary;
+        rule.request.first_channel = std::max<int64_t>(head_dim - rotary, 0);
         return rule;
       },
       out);
   for (LayerEncoding& layer : out.layers) {
     layer.defaults.insert(layer.defaults.begin(), defaults.begin(), defaults.end());
-    layer.warnings.push_back({model.text.PathOf("qk_rope_head_dim"), "the slice that rotates comes last in the head"});
+    layer.warnings.push_back(
+        {model.text.PathOf("qk_rope_head_dim"), "the slice that rotates comes last in the head (first_channel)"});
   }
 }
 

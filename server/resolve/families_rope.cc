@@ -77,6 +77,7 @@ void ReadQwen1(const Model& model, ModelEncoding& out) {
   if (flag("use_dynamic_ntk")) rule.request.schedule = Qwen1NtkSchedule{training};
   if (flag("use_logn_attn")) {
     rule.query_scale = absl::StrCat("max(1, ln(position+1)/ln(", training, "))");
+    if (training >= 2) rule.query_scale_rule = QueryScaleRule{QueryScaleRule::Kind::kLogN, 0, training, 0};
     model.problems->Warn(model.text.PathOf("use_logn_attn"),
                          absl::StrCat("queries are scaled only while the key length exceeds ", training));
   }
@@ -130,6 +131,7 @@ void ReadMla(const Model& model, ModelEncoding& out) {
   GroupRule rule = DefaultRule(model);
   rule.request.head_dim = nope + rope;
   rule.request.rotary_dim = rope;
+  rule.request.first_channel = nope;
   rule.request.deepseek_softmax = true;
   if (model.family->model_type.empty()) rule.request.pairing = Pairing::kInterleaved;  // most classes of this kind
   if (const auto interleave = model.text.Bool("rope_interleave")) {
@@ -141,7 +143,14 @@ void ReadMla(const Model& model, ModelEncoding& out) {
     if (layer.kind != PositionKind::kRope) continue;
     layer.warnings.push_back({model.text.PathOf("qk_rope_head_dim"),
                               absl::StrCat("the slice that rotates is the last ", rope, " of ", nope + rope,
-                                           " channels: hand over that slice, or a head whose slice comes first")});
+                                           " channels (first_channel); for a slice by itself, such as the key that all "
+                                           "heads share, set head_dim ",
+                                           rope, " and first_channel 0")});
+    if (rule.request.pairing == Pairing::kInterleaved && model.text.IsTrue("rope_interleave")) {
+      layer.warnings.push_back({model.text.PathOf("rope_interleave"),
+                                "transformers writes the turned pairs as halves (interleaved to half): scores agree, stored "
+                                "keys do not"});
+    }
   }
 }
 

@@ -119,9 +119,14 @@ void FillQueryScale(const GgufContext& model, const GgufGroup& group, LayerEncod
     layer.defaults.push_back(
         {keys.PathOf("attention.temperature_scale"), "0.1, with length 8192 (of the architecture, which no key says)"});
   }
+  if (scale < 0) {
+    return keys.problems().Fail(keys.PathOf("attention.temperature_scale"), FormatFloat(scale),
+                                "a finite number, at least 0");
+  }
   if (scale == 0 || length == 0) return;
   layer.query_scale =
       Cat("1 + ", FormatFloat(scale), "*ln(1 + floor(", llama4 ? "(position+1)/" : "position/", length, "))");
+  layer.query_scale_rule = QueryScaleRule{QueryScaleRule::Kind::kFloor, scale, length, llama4 ? 1 : 0};
 }
 
 void ReadAlibi(const GgufContext& model, LayerEncoding& layer) {

@@ -42,8 +42,11 @@ void ReadWidth(GgufDraft& draft) {
   }
   draft.spec.rotary_dim = *width;
   if (draft.model.architecture.slice_last && *width < draft.spec.head_dim) {
+    draft.spec.first_channel = draft.spec.head_dim - *width;
     draft.Warn(key, Cat("the slice that rotates is the last ", *width, " of ", draft.spec.head_dim,
-                        " channels: hand over that slice, or a head whose slice comes first"));
+                        " channels (first_channel); for a slice by itself, such as the key that all heads share, set "
+                        "head_dim ",
+                        *width, " and first_channel 0"));
   }
 }
 
@@ -82,6 +85,30 @@ void ReadAxes(GgufDraft& draft) {
   draft.key_of["sections"] = draft.keys().PathOf(kKey);
   // Programs that read these files have one pairing for several axes, and writing them turns the rows to it.
   draft.spec.pairing = Pairing::kHalfSplit;
+}
+
+// What the architecture says about ids; the image tower is a file of its own.
+void NoteMrope(GgufDraft& draft) {
+  if (!draft.spec.axes) return;
+  constexpr std::string_view kKey = "rope.dimension_sections";
+  const GgufArchitecture& architecture = draft.model.architecture;
+  const auto set = [&](MropeRule::Layout layout, int64_t axes) {
+    MropeRule rule;
+    rule.layout = layout;
+    rule.axes = axes;
+    draft.layer.mrope = rule;
+    draft.layer.defaults.push_back(
+        {draft.keys().PathOf(kKey), "spatial_merge 2 (of every published model; the image tower's file says it)"});
+  };
+  if (architecture.axes == GgufAxes::kInterleaved) return set(MropeRule::Layout::kQwen3Vl, 0);
+  if (architecture.axes == GgufAxes::kXd) {
+    return set(MropeRule::Layout::kHunyuanVl, static_cast<int64_t>(draft.spec.axes->sections.size()));
+  }
+  if (architecture.name == "paddleocr") return set(MropeRule::Layout::kQwen2Vl, 0);
+  draft.Warn(kKey, architecture.name == "qwen2vl"
+                       ? "Qwen2-VL and Qwen2.5-VL are one architecture here, and differ in the times of a video's frames: "
+                         "choose the layout of positions yourself"
+                       : "how this architecture makes positions from images is not known: give the ids themselves");
 }
 
 // "rope.yarn.factor" → the key that it came from.
@@ -139,6 +166,7 @@ void ReadGgufRope(const GgufContext& model, const GgufGroup& group, LayerEncodin
   ReadAxes(draft);
   ReadBase(draft);
   ReadWidth(draft);
+  NoteMrope(draft);
   if (keys.problems().ok()) ReadGgufSchedule(draft);
   if (!keys.problems().ok() || layer.kind == PositionKind::kUnserved) return;
   auto canonical = Canonicalize(draft.spec);

@@ -180,6 +180,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     if (!rule.rotates || (nested && !*nested) || !HasAttention(group.name)) {
       out.layers.push_back(NoPositions(model, group));
       out.layers.back().query_scale = rule.query_scale;
+      out.layers.back().query_scale_rule = rule.query_scale_rule;
       continue;
     }
     std::vector<Note> head_defaults;
@@ -204,6 +205,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     }
     if (!nested && !dicts.nested.empty()) WarnNotNested(model, layer);
     if (!rule.query_scale.empty()) layer.query_scale = rule.query_scale;
+    if (rule.query_scale_rule) layer.query_scale_rule = rule.query_scale_rule;
     out.layers.push_back(std::move(layer));
   }
 }

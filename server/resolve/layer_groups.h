@@ -24,7 +24,8 @@ struct LayerGroup {
 struct GroupRule {
   bool rotates = true;
   RopeRequest request;
-  std::string query_scale;  // of the group's layers, whether they rotate or not
+  std::string query_scale;                         // of the group's layers, whether they rotate or not
+  std::optional<QueryScaleRule> query_scale_rule;  // the same
 };
 using RuleOf = std::function<GroupRule(std::string_view group)>;
 

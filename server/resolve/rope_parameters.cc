@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/mrope_rules.h"
 #include "server/resolve/rope_keys.h"
 #include "server/resolve/rope_schedules.h"
 
@@ -96,6 +97,7 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
   if (request.rotary_dim != 0) {
     // The slice that rotates is named by its own key; a factor, where a file has one too, describes the same slice.
     spec.rotary_dim = request.rotary_dim;
+    spec.first_channel = request.first_channel;
     draft.key_of["rotary_dim"] = model.text.PathOf("qk_rope_head_dim");
     return;
   }
@@ -185,16 +187,20 @@ void ReadAxes(const Model& model, const RopeRequest& request, std::string_view r
     draft.layer.defaults.push_back({path, DefaultText(model, absl::StrCat("[", absl::StrJoin(axes.sections, ", "), "]"))});
   }
   draft.key_of["sections"] = path;
+  SetMropeRule(model, axes.sections.size(), draft.layer);
   draft.spec.axes = std::move(axes);
 }
 
 // q · (1 + β·ln(1 + floor(m/M₀))) of the Ministral-3 generation.
-void ReadQueryScale(const RopeRequest& request, LayerEncoding& layer) {
-  if (!request.dict || !request.dict->Has("llama_4_scaling_beta")) return;
-  const double beta = request.dict->Number("llama_4_scaling_beta").value_or(0);
+void ReadQueryScale(const Model& model, const RopeRequest& request, LayerEncoding& layer) {
+  constexpr std::string_view kKey = "llama_4_scaling_beta";
+  if (!request.dict || !request.dict->Has(kKey)) return;
+  const double beta = request.dict->Number(kKey).value_or(0);
+  if (beta < 0) return model.problems->Fail(request.dict->PathOf(kKey), FormatNumber(beta), "a finite number, at least 0");
   const int64_t original = request.dict->Integer("original_max_position_embeddings", 1, kMaxLength).value_or(0);
   if (beta == 0 || original == 0) return;
   layer.query_scale = absl::StrCat("1 + ", FormatNumber(beta), "*ln(1 + floor(position/", original, "))");
+  layer.query_scale_rule = QueryScaleRule{QueryScaleRule::Kind::kFloor, beta, original, 0};
 }
 
 void Finish(const Model& model, const RopeRequest& request, RopeDraft& draft) {
@@ -292,7 +298,7 @@ LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
     draft.layer.kind = PositionKind::kUnserved;
     return std::move(draft.layer);
   }
-  ReadQueryScale(request, draft.layer);
+  ReadQueryScale(model, request, draft.layer);
   if (model.problems->ok()) Finish(model, request, draft);
   return std::move(draft.layer);
 }

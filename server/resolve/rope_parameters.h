@@ -43,6 +43,7 @@ struct RopeRequest {
   double base_multiplier = 1;  // ChatGLM's rope_ratio
   int64_t head_dim = 0;
   int64_t rotary_dim = 0;                  // 0: from the partial factor. MLA: given, and no factor applies
+  int64_t first_channel = 0;               // of a slice with rotary_dim channels (MLA)
   std::optional<Pairing> pairing;          // absent: the family's
   std::optional<double> attention_factor;  // where the class sets it for a YaRN dict that does not
   std::optional<RopeSchedule> schedule;    // what class code does without a dict (Qwen-1)
