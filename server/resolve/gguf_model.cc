@@ -6,6 +6,7 @@
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/family.h"
 #include "server/resolve/gguf_rope.h"
+#include "server/resolve/gguf_tables.h"
 #include "server/text.h"
 
 namespace phasor::server {
@@ -14,7 +15,6 @@ namespace {
 constexpr std::string_view kFreqs = "rope_freqs.weight";
 constexpr std::string_view kLong = "rope_factors_long.weight";
 constexpr std::string_view kShort = "rope_factors_short.weight";
-constexpr std::string_view kTable = "position_embd.weight";
 constexpr GgufArchitecture kUnknown{.name = ""};
 constexpr int kMostUnread = 16;
 
@@ -152,17 +152,12 @@ void ReadAlibi(const GgufContext& model, LayerEncoding& layer) {
   layer.spec = *std::move(canonical);
 }
 
-void Unserved(std::string_view what, LayerEncoding& layer) {
-  layer.kind = PositionKind::kUnserved;
-  layer.unserved = what;
-}
-
 // What an architecture that is not in the table most likely has.
 GgufPositions Guess(const GgufKeys& keys) {
   if (keys.Number("attention.max_alibi_bias").value_or(0) > 0) return GgufPositions::kAlibi;
   if (keys.Has("attention.relative_buckets_count")) return GgufPositions::kBuckets;
   if (!keys.FirstOf({"rope.freq_base", "rope.dimension_count"}).empty()) return GgufPositions::kRope;
-  if (keys.head().FindTensor(kTable) != nullptr) return GgufPositions::kLearned;
+  if (keys.head().FindTensor("position_embd.weight") != nullptr) return GgufPositions::kLearned;
   if (keys.Has("attention.head_count")) return GgufPositions::kRope;
   return GgufPositions::kNone;
 }
@@ -196,16 +191,13 @@ LayerEncoding ReadGroup(const GgufContext& model, const GgufGroup& group, GgufPo
       ReadAlibi(model, layer);
       break;
     case GgufPositions::kLearned:
-      Unserved("learned", layer);
+      ReadGgufTable(model, layer);
       break;
     case GgufPositions::kBuckets:
-      Unserved("t5_bucket", layer);
+      ReadGgufBuckets(model, group, layer);
       break;
     case GgufPositions::kNone:
       layer.kind = PositionKind::kNone;
-      break;
-    case GgufPositions::kVision:
-      Unserved("vision", layer);
       break;
     default:
       if (group.rotates) {
@@ -220,6 +212,7 @@ LayerEncoding ReadGroup(const GgufContext& model, const GgufGroup& group, GgufPo
 void ReadGroups(const GgufContext& model, ModelEncoding& out) {
   const GgufKeys& keys = model.keys;
   const GgufPositions positions = PositionsOf(model);
+  if (positions == GgufPositions::kVision) return ReadGgufTowers(model, out);
   std::vector<GgufGroup> groups(1);
   if (positions == GgufPositions::kRope || model.architecture.attention != GgufAttention::kAll) {
     groups = GgufGroups(keys, model.architecture);
@@ -292,7 +285,7 @@ bool GgufDecidesPositions(std::string_view tensor) {
 std::string CompactGgufHead(const GgufHead& head) {
   return RewriteGgufHead(
       head, [](const GgufEntry& entry) { return !entry.key.starts_with("tokenizer."); },
-      [](const GgufTensorInfo& tensor) { return tensor.name == kTable || GgufDecidesPositions(tensor.name); });
+      [](const GgufTensorInfo& tensor) { return GgufIsTable(tensor.name) || GgufDecidesPositions(tensor.name); });
 }
 
 absl::StatusOr<ModelEncoding> ReadGguf(std::string_view bytes, std::span<const GgufTensor> tensors) {

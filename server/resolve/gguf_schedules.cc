@@ -68,9 +68,9 @@ std::vector<double> Fitted(GgufDraft& draft, std::string_view tensor, std::vecto
 }
 
 // Divisors of the frequencies for every length: llama 3's scaling, or Gemma 4's pairs that stand still.
-void ReadFreqFactors(GgufDraft& draft, const Scaling& scaling) {
+void ReadFreqFactors(GgufDraft& draft, const Scaling& scaling, const std::vector<double>& given) {
   constexpr std::string_view kTensor = "rope_freqs.weight";
-  std::vector<double> factors = Fitted(draft, kTensor, draft.model.factors.freqs);
+  std::vector<double> factors = Fitted(draft, kTensor, given);
   if (!draft.keys().problems().ok()) return;
   const auto live = static_cast<size_t>(
       std::find_if(factors.begin(), factors.end(), [](double factor) { return factor >= kStill; }) - factors.begin());
@@ -95,12 +95,13 @@ void ReadFreqFactors(GgufDraft& draft, const Scaling& scaling) {
   draft.spec.schedule = std::move(schedule);
 }
 
-void ReadLongRope(GgufDraft& draft, const Scaling& scaling) {
+void ReadLongRope(GgufDraft& draft, const Scaling& scaling, const std::vector<double>& short_factors,
+                  const std::vector<double>& long_factors) {
   LongRopeSchedule schedule;
   draft.key_of["short_factor"] = "rope_factors_short.weight";
   draft.key_of["long_factor"] = "rope_factors_long.weight";
-  schedule.short_factor = Fitted(draft, "rope_factors_short.weight", draft.model.factors.short_factors);
-  schedule.long_factor = Fitted(draft, "rope_factors_long.weight", draft.model.factors.long_factors);
+  schedule.short_factor = Fitted(draft, "rope_factors_short.weight", short_factors);
+  schedule.long_factor = Fitted(draft, "rope_factors_long.weight", long_factors);
   for (std::vector<double>* factors : {&schedule.short_factor, &schedule.long_factor}) {
     for (double& factor : *factors) factor *= scaling.factor;  // exact: both are float32
   }
@@ -201,6 +202,54 @@ void ReadAttentionFactor(GgufDraft& draft, const Scaling& scaling) {
                 Cat("attention_factor ", FormatNumber(*draft.spec.attention_factor), " (ratio of the multipliers)"));
 }
 
+// θ_i over the frequency that the draft's schedule gives pair i; empty where the schedule cannot be resolved.
+std::vector<double> Divisors(const GgufDraft& draft) {
+  const auto frequencies = [](const RopeSpec& spec) {
+    const auto canonical = Canonicalize(spec);
+    const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
+    return resolved.ok() ? std::get<AnglePlan>(resolved->plan).inv_freq : std::vector<double>();
+  };
+  RopeSpec plain = draft.spec;
+  plain.schedule = DefaultSchedule{};
+  std::vector<double> divisors = frequencies(plain);
+  const std::vector<double> scaled = frequencies(draft.spec);
+  if (scaled.size() != divisors.size()) return {};
+  for (size_t i = 0; i < divisors.size(); ++i) divisors[i] /= scaled[i];
+  return divisors;
+}
+
+// ggml divides a frequency by its factor first and then blends as YaRN does, with a ramp that counts pairs: both are one
+// divisor for each pair. ggml/src/ggml-cuda/rope.cu, rope_yarn.
+void ReadYarnOverFactors(GgufDraft& draft, const Scaling& scaling) {
+  const GgufFactors& factors = draft.model.factors;
+  if (draft.model.architecture.softmax == GgufSoftmax::kMla && draft.keys().Number("rope.scaling.yarn_log_multiplier")) {
+    draft.Warn("rope.scaling.yarn_log_multiplier",
+               "YaRN's multiplier of the softmax scale together with tensors of factors: no spec says both");
+    return draft.Unserved("rope_yarn_freq_factors");
+  }
+  ReadYarn(draft, scaling);
+  ReadAttentionFactor(draft, scaling);
+  const std::vector<double> divisors = Divisors(draft);
+  if (divisors.empty() || !draft.keys().problems().ok()) return;  // Canonicalize says what is wrong with the schedule
+  const double attention = OwnAttentionFactor(draft.spec);
+  const auto times = [&](std::vector<double> list) {
+    for (size_t i = 0; i < std::min(list.size(), divisors.size()); ++i) list[i] *= divisors[i];
+    return list;
+  };
+  Scaling done = scaling;
+  done.factor = 1;
+  done.attention = attention;
+  if (!factors.freqs.empty()) {
+    ReadFreqFactors(draft, done, times(factors.freqs));
+  } else {
+    ReadLongRope(draft, done, times(factors.short_factors), times(factors.long_factors));
+  }
+  draft.spec.attention_factor = attention;
+  draft.Warn("rope.scaling.type",
+             "yarn together with tensors of factors: each factor is multiplied by what YaRN divides its pair by, as ggml "
+             "computes both; other programs read only one of the two");
+}
+
 }  // namespace
 
 void ReadGgufSchedule(GgufDraft& draft) {
@@ -214,11 +263,12 @@ void ReadGgufSchedule(GgufDraft& draft) {
   }
   const GgufFactors& factors = draft.model.factors;
   const bool listed = !factors.freqs.empty() || !factors.long_factors.empty() || !factors.short_factors.empty();
-  if (listed && scaling.type == "yarn" && scaling.factor != 1) return draft.Unserved("rope_yarn_freq_factors");
-  if (!factors.freqs.empty()) {
-    ReadFreqFactors(draft, scaling);
+  if (listed && scaling.type == "yarn" && scaling.factor != 1) {
+    ReadYarnOverFactors(draft, scaling);
+  } else if (!factors.freqs.empty()) {
+    ReadFreqFactors(draft, scaling, factors.freqs);
   } else if (listed) {
-    ReadLongRope(draft, scaling);
+    ReadLongRope(draft, scaling, factors.short_factors, factors.long_factors);
   } else if (scaling.type == "longrope") {
     draft.Warn("rope.scaling.type", "longrope without the tensors of its factors: every frequency as it is");
   } else if (scaling.type == "yarn" && scaling.factor != 1) {

@@ -250,13 +250,37 @@ def files():
     yield File("bloom", "bloom")
     mpt = File("mpt-7b", "mpt")
     yield mpt.add("add_max_alibi_bias", mpt.config["attn_config"]["alibi_bias_max"])
-    table = File("gpt2", "gpt2")
-    yield table.expect(unserved="learned")
-    yield File("bert-base-uncased", "bert").add("add_causal_attention", False).expect(unserved="learned")
+    yield File("gpt2", "gpt2")
+    yield File("bert-base-uncased", "bert").add("add_causal_attention", False)
     for name in ("t5-small", "umt5-small"):
         file = File(name, "t5", length=512)
         yield (file.add("add_key_length", file.config["d_kv"])
-               .add("add_relative_attn_buckets_count", file.config["relative_attention_num_buckets"]).expect(unserved="t5_bucket"))
+               .add("add_relative_attn_buckets_count", file.config["relative_attention_num_buckets"]))
+    yield Tower("qwen2-vl-2b-instruct", "qwen2vl_merger")
+
+
+class Tower:
+    """The image tower of a model, in a file of its own, with the keys that llama.cpp's converter writes for it."""
+
+    def __init__(self, model, projector):
+        self.name = f"{model}-mmproj"
+        vision = json.loads((MODELS / f"{model}.json").read_text())["config"]["vision_config"]
+        self.writer = gguf.GGUFWriter(HERE / f"{self.name}.gguf", "clip")
+        self.writer.add_bool("clip.has_vision_encoder", True)
+        self.writer.add_string("clip.projector_type", projector)
+        self.writer.add_vision_embedding_length(first(vision, "embed_dim", "hidden_size"))
+        self.writer.add_vision_head_count(first(vision, "num_heads", "num_attention_heads"))
+        self.writer.add_vision_block_count(first(vision, "depth", "num_hidden_layers"))
+        self.writer.add_vision_patch_size(vision.get("patch_size", 14))
+        self.writer.add_vision_image_size(560)
+        self.expected = {"model": model, "part": "vision", "pairing": HALF_SPLIT, "relative": EXACT}
+
+    def write(self):
+        self.writer.write_header_to_file()
+        self.writer.write_kv_data_to_file()
+        self.writer.write_ti_data_to_file()
+        self.writer.close()
+        return self.name, self.expected
 
 
 def main():

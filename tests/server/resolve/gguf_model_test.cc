@@ -197,7 +197,7 @@ TEST(GgufModelTest, Alibi) {
   EXPECT_EQ(std::get<AlibiSpec>(bloom.spec->spec).form, AlibiForm::kCausal);
   EXPECT_EQ(std::get<AlibiSpec>(Only(SmallGguf("jina-bert-v2")).spec->spec).form, AlibiForm::kSymmetric);
   EXPECT_EQ(std::get<AlibiSpec>(Only(SmallGguf("mpt").Float("mpt.attention.max_alibi_bias", 4)).spec->spec).max_bias, 4);
-  EXPECT_EQ(Only(SmallGguf("mpt").Float("mpt.attention.max_alibi_bias", 0)).unserved, "learned");
+  EXPECT_EQ(Only(SmallGguf("mpt").Float("mpt.attention.max_alibi_bias", 0)).kind, PositionKind::kLearned);
   GgufMaker baichuan;
   baichuan.String("general.architecture", "baichuan").Uint("baichuan.block_count", 40);
   EXPECT_EQ(Only(baichuan.Uint("baichuan.attention.head_count", 40)).kind, PositionKind::kAlibi);
@@ -294,7 +294,7 @@ TEST(GgufModelTest, UnknownArchitecturesAreReadByTheirKeys) {
   EXPECT_EQ(RopeOf(rope.layers.front()).base, 5e5);
   EXPECT_TRUE(HasNote(rope.layers.front().warnings, "llama9.rope.dimension_count", "assumed"));
   EXPECT_EQ(Only(SmallGguf("x").Float("x.attention.max_alibi_bias", 8)).kind, PositionKind::kAlibi);
-  EXPECT_EQ(Read(SmallGguf("x").Uint("x.attention.relative_buckets_count", 32)).layers.front().unserved, "t5_bucket");
+  EXPECT_EQ(Read(SmallGguf("x").Uint("x.attention.relative_buckets_count", 32)).layers.front().kind, PositionKind::kBias);
 }
 
 TEST(GgufModelTest, WarnsOfWhatItDoesNotRead) {

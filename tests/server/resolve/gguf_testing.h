@@ -64,9 +64,16 @@ class GgufMaker {
     return *this;
   }
 
+  // A float32 tensor of two dimensions, columns first as ggml lists them, without its data.
+  GgufMaker& Table(std::string_view name, uint64_t columns, uint64_t rows) {
+    tensor_infos_ += Text(name) + Raw(uint32_t{2}) + Raw(columns) + Raw(rows) + Raw(uint32_t{0}) + Raw(uint64_t{0});
+    ++table_count_;
+    return *this;
+  }
+
   std::string Head(uint32_t version = 3) const {
-    return "GGUF" + Raw(version) + Raw(static_cast<uint64_t>(tensors_.size())) + Raw(entry_count_) + entries_ +
-           tensor_infos_;
+    return "GGUF" + Raw(version) + Raw(static_cast<uint64_t>(tensors_.size()) + table_count_) + Raw(entry_count_) +
+           entries_ + tensor_infos_;
   }
   absl::StatusOr<ModelEncoding> Read() const { return ReadGguf(Head(), tensors_); }
 
@@ -80,6 +87,7 @@ class GgufMaker {
 
  private:
   uint64_t entry_count_ = 0;
+  uint64_t table_count_ = 0;
   std::string entries_;
   std::string tensor_infos_;
   std::vector<GgufTensor> tensors_;
