@@ -50,6 +50,11 @@ std::vector<LayerGroup> RopeAndNope(const Model& model) {
     const int64_t count = model.NumLayers(ignored);
     for (int64_t i = 0; i < count; ++i) flags.push_back((i + 1) % interval != 0 ? 1 : 0);
   }
+  const std::string_view count_key = model.text.FirstOf({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  if (!from_class && !count_key.empty() && model.NumLayers(ignored) != static_cast<int64_t>(flags.size())) {
+    model.problems->Warn(model.text.PathOf("no_rope_layers"),
+                         absl::StrCat("has ", flags.size(), " entries, not one per layer; they are taken as they stand"));
+  }
   std::vector<std::string> names;
   for (const int64_t flag : flags) names.push_back(flag != 0 ? "rope_layers" : "nope_layers");
   std::vector<LayerGroup> groups = GroupByName(names);
@@ -121,6 +126,13 @@ void ReadOlmo3(const Model& model, ModelEncoding& out) {
         return rule;
       },
       out);
+  const auto dict = model.text.Object("rope_parameters");
+  for (LayerEncoding& layer : out.layers) {
+    if (layer.layer_type != kSliding || !dict || !dict->Has("rope_theta")) continue;
+    layer.warnings.push_back({dict->PathOf("rope_theta"),
+                              "transformers 5.24 takes it out of the dict before these layers read it: there they get the "
+                              "class's base"});
+  }
 }
 
 void ReadCohere2(const Model& model, ModelEncoding& out) {

@@ -37,8 +37,13 @@ int64_t PaddingIndex(const Model& model, std::vector<Note>& defaults) {
 }
 
 int64_t Positions(const Model& model) {
-  const std::string_view key = model.family->rows_key;
-  if (!key.empty() && model.text.IsNumber(key)) return model.text.Integer(key, 1, kMostRows).value_or(0);
+  const std::string_view keys = model.family->rows_key;
+  const size_t times = keys.find('*');  // a grid has a key for each side
+  const auto read = [&](std::string_view key) {
+    return model.text.IsNumber(key) ? model.text.Integer(key, 1, int64_t{1} << 15).value_or(0) : 0;
+  };
+  if (times != std::string_view::npos) return read(keys.substr(0, times)) * read(keys.substr(times + 1));
+  if (!keys.empty() && model.text.IsNumber(keys)) return model.text.Integer(keys, 1, kMostRows).value_or(0);
   return model.MaxPosition();
 }
 

@@ -87,6 +87,25 @@ std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {
 
 }  // namespace
 
+namespace {
+
+// Some towers add rows of a table to the patches before the layers turn them.
+void AddTableBeside(const Model& model, ModelEncoding& out) {
+  if (model.family->learned == LearnedRule::kUnknown || !model.problems->ok()) return;
+  const size_t before = out.layers.size();
+  ReadLearned(model, out);
+  if (out.layers.size() == before) return;
+  if (out.layers.back().kind == PositionKind::kLearned) {
+    out.layers.back().layer_type = "embedding";
+    return;
+  }
+  out.layers.pop_back();
+  model.problems->Warn(model.text.PathOf("image_size"),
+                       "not given: the class adds a learned table to the patches too, and nothing says how large it is");
+}
+
+}  // namespace
+
 void ReadParts(const Model&, ModelEncoding&) {}
 
 void ReadVisionRope(const Model& model, ModelEncoding& out) {
@@ -116,6 +135,7 @@ void ReadVisionRope(const Model& model, ModelEncoding& out) {
         {model.text.PathOf("rope_parameters"), "positions are [width, height]: the column goes first"});
   }
   AddGrid(model, grid.layer, spec, out);
+  AddTableBeside(model, out);
 }
 
 void ReadDinoV3(const Model& model, ModelEncoding& out) {

@@ -64,7 +64,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "splinter", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "squeezebert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "step3p5", .read = &ReadRope, .hidden = 4096, .heads = 64, .kv_heads = 8, .layers = 45, .head_dim = 128, .max_position = 128000, .rope_parameters = R"({"full_attention":{"rope_theta":10000.0,"rope_type":"default"}})"},
-{.model_type = "step3p5vision", .read = &ReadVisionRope, .hidden = 1536, .heads = 16, .layers = 47, .max_position = 2704, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .grid = GridRule::kResetWidthFirst},
+{.model_type = "step3p5vision", .read = &ReadVisionRope, .hidden = 1536, .heads = 16, .layers = 47, .max_position = 2704, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .grid = GridRule::kResetWidthFirst, .learned = LearnedRule::kPlain},
 {.model_type = "step3p7", .read = &ReadParts},
 {.model_type = "superglue", .read = &ReadParts, .hidden = 256, .heads = 4},
 {.model_type = "superpoint", .read = &ReadNone},

@@ -9,6 +9,7 @@
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/parts.h"
 #include "server/resolve/readers.h"
+#include "server/resolve/rope_keys.h"
 
 namespace phasor::server {
 namespace {
@@ -120,6 +121,7 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
     problems.Warn(text.PathOf("dual_chunk_attention_config"),
                   "dual chunk attention pairs other position ids beyond chunk_size; the frequencies are as given");
   }
+  for (const Note& note : UnknownRopeKeys(text)) problems.Warn(note.field, note.message);
   auto warnings = problems.TakeWarnings();
   std::move(warnings.begin(), warnings.end(), std::back_inserter(out.warnings));
   ReadParts(network, path, family, out);

@@ -97,4 +97,54 @@ std::vector<Note> UnreadRopeKeys(const JsonObject& dict, std::string_view rope_t
   return notes;
 }
 
+std::vector<Note> UnknownRopeKeys(const JsonObject& text) {
+  constexpr size_t kLongestKey = 48;
+  constexpr std::string_view kStems[] = {"rope", "rotary", "mrope", "yarn"};
+  // Of every class that this program knows or that was published.
+  constexpr std::string_view kKnown[] = {"rope_theta",
+                                         "rope_scaling",
+                                         "rope_parameters",
+                                         "rope_base",
+                                         "rope_dim",
+                                         "rope_head_dim",
+                                         "rope_interleave",
+                                         "rope_interleaved",
+                                         "rope_local_base_freq",
+                                         "rope_pct",
+                                         "rope_ratio",
+                                         "rope_scaling_factor",
+                                         "rope_scaling_layers",
+                                         "rope_scaling_type",
+                                         "rope_type",
+                                         "rotary",
+                                         "rotary_base",
+                                         "rotary_dim",
+                                         "rotary_emb",
+                                         "rotary_emb_base",
+                                         "rotary_emb_fraction",
+                                         "rotary_emb_interleaved",
+                                         "rotary_emb_scale_base",
+                                         "rotary_embedding_base",
+                                         "rotary_ndims",
+                                         "rotary_pct",
+                                         "rotary_percent",
+                                         "rotary_scaling_factor",
+                                         "rotary_value",
+                                         "mrope_section"};
+  std::set<std::string> unknown;
+  for (const std::string& key : text.Keys()) {
+    const bool speaks = std::any_of(std::begin(kStems), std::end(kStems),
+                                    [&](std::string_view stem) { return std::string_view(key).starts_with(stem); });
+    if (!speaks || text.IsNull(key) || std::find(std::begin(kKnown), std::end(kKnown), key) != std::end(kKnown)) continue;
+    unknown.insert(key);
+  }
+  std::vector<Note> notes;
+  for (const std::string& key : unknown) {
+    if (notes.size() == kMostUnreadKeys) break;
+    notes.push_back(
+        {text.PathOf(absl::CHexEscape(absl::string_view(key).substr(0, kLongestKey))), "not read: no class has such a key"});
+  }
+  return notes;
+}
+
 }  // namespace phasor::server

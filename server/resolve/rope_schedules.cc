@@ -111,7 +111,12 @@ void ReadMscales(const Source& source, YarnSchedule& yarn) {
   yarn.mscale = source.dict.Number("mscale");
   yarn.mscale_all_dim = source.dict.Number("mscale_all_dim");
   const bool both = yarn.mscale.value_or(0) != 0 && yarn.mscale_all_dim.value_or(0) != 0;
-  if (source.request.deepseek_softmax) return;
+  if (source.request.deepseek_softmax) {
+    if (!both && yarn.mscale_all_dim.value_or(0) != 0) {
+      source.Warn("mscale", "not given: A is YaRN's own; vLLM takes mscale 1, and A becomes a ratio");
+    }
+    return;
+  }
   if (!both) {
     yarn.mscale.reset();
     yarn.mscale_all_dim.reset();
@@ -141,6 +146,11 @@ void ReadYarn(const Source& source) {
   } else {
     yarn.factor = source.Needed("factor");
     WarnRatio(source, yarn.factor, yarn.original_max_position);
+  }
+  if (const int64_t longest = source.model.MaxPosition(); longest != 0 && longest != yarn.original_max_position) {
+    source.Warn("original_max_position_embeddings",
+                absl::StrCat(yarn.original_max_position, " places the ramp; transformers before 4.5x takes ", longest,
+                             " (max_position_embeddings) in its place"));
   }
   yarn.beta_fast = source.dict.Number("beta_fast");
   yarn.beta_slow = source.dict.Number("beta_slow");

@@ -143,6 +143,9 @@ def learned_rule(model_type, entry, config):
     """The layout of a learned table, where its keys tell it."""
     shape = entry.get("shape", [])
     rows = entry.get("rows") or (shape[-2] if len(shape) in (2, 3) and (len(shape) == 2 or shape[0] == 1) else 0)
+    grid = ("pos_emb_height", "pos_emb_width")
+    if len(shape) == 3 and shape[:2] == [config.get(key) for key in grid]:
+        return {"learned": "LearnedRule::kPlain", "rows_key": f'"{"*".join(grid)}"'}
     if not rows:
         return {}
     out = {}
@@ -205,7 +208,7 @@ def row(model_type, config, entries, is_wrapper):
                 whole_keys = {k: v for k, v in config.items() if isinstance(v, int) and v > 1}
                 key = next((f"{a}*{b}" for a, x in whole_keys.items() for b, y in whole_keys.items() if x * y == fixed["dim"]), None)
             fields["width_key"] = f'"{key}"' if key else None
-    if fields["read"] == "&ReadLearned":
+    if fields["read"] in ("&ReadLearned", "&ReadVisionRope"):
         # Each table beside the configuration that it was seen with; tables of modules first.
         tables = [(part, entry) for part, entry in entries if entry["kind"] == "learned"]
         tables.sort(key=lambda seen: "rows" not in seen[1])

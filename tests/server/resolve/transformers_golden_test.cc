@@ -169,7 +169,8 @@ std::string CompareTimestep(const TimestepSpec& spec, const Value& want) {
 bool IsMainTable(const Value& want) {
   const std::string at = Text(want, "at");
   const std::string leaf = at.substr(at.rfind('.') + 1);
-  return leaf == "position_embeddings" || leaf == "position_embedding" || leaf == "embed_positions" || leaf == "wpe";
+  return leaf == "position_embeddings" || leaf == "position_embedding" || leaf == "embed_positions" || leaf == "wpe" ||
+         leaf == "pos_embed" || leaf == "position_embedding_table";
 }
 
 std::string CompareLearned(const LayerEncoding& layer, const Value& want) {
