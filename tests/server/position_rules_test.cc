@@ -77,6 +77,16 @@ TEST(MropeTest, TheStartIsNotScaledByTheInterval) {
 
 // Half a second per frame and two positions a second are one position a frame, not none (the interval is not truncated
 // first).
+// An image has no time of its own: the interval of videos must not stretch it.
+TEST(MropeTest, StillImagesStandAtOneTime) {
+  const RuleIds ids = Mrope(
+      "segments { text: 3 } segments { image { height: 4 width: 6 } } segments { text: 1 } layout: MROPE_LAYOUT_QWEN2_5_VL "
+      "tokens_per_second: 25");
+  EXPECT_EQ(ids.whole[0], (std::vector<int64_t>{0, 1, 2, 3, 3, 3, 3, 3, 3, 6}));
+  EXPECT_EQ(ids.whole[2], (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 3, 4, 5, 6}));
+  EXPECT_NE(ids.whole[0][3], 75) << "the start times the interval";
+}
+
 TEST(MropeTest, TheIntervalIsNotTruncated) {
   const RuleIds ids = Mrope(
       "segments { video { time: 4 height: 2 width: 2 second_per_grid: 0.5 } } layout: MROPE_LAYOUT_QWEN2_5_VL "
