@@ -47,7 +47,7 @@ class Cli(unittest.TestCase):
         text = run("--help").stdout.decode()
         for word in ("resolve", "table", "bias", "apply", "Exit code"):
             self.assertIn(word, text)
-        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "upload", "tables", "info", "health"):
+        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "resize", "scores", "upload", "tables", "info", "health"):
             self.assertIn(command, run(command, "--help").stdout.decode())
 
     def test_wrong_usage_exits_with_2(self):
@@ -303,6 +303,35 @@ class Cli(unittest.TestCase):
         self.assertIn("--target", run("resize", table, "--source", "4", "--target", "4x", "-o", out, check=2).stderr.decode())
         self.assertIn("'other'", run("resize", table, "--array", "other", "--source", "6", "--target", "8", "-o", out, check=2).stderr.decode())
 
+    def test_scores(self):
+        q, k = self.save("q.npy", [1, 0, 0, 2, 1, 1], (1, 3, 1, 2)), self.save("k.npy", [1, 2, 3, 4, 5, 6], (1, 3, 1, 2))
+        out = self.folder / "scores.npy"
+
+        def scores(*arguments):
+            run("scores", "--q", q, "--k", k, *arguments, "-o", out)
+            header, data = npy(out)
+            self.assertEqual(header["shape"], (1, 1, 3, 3))
+            return struct.unpack("<9f", data)
+
+        self.assertEqual(scores("--scale", "1"), (1, 3, 5, 4, 8, 12, 3, 7, 11))
+        default = scores()
+        self.assertAlmostEqual(default[2], 5 / math.sqrt(2), places=6)
+        masked = scores("--scale", "1", "--causal", "--bias", "alibi num_heads=1")
+        self.assertEqual([math.isinf(v) for v in masked], [False, True, True, False, False, True, False, False, False])
+        self.assertAlmostEqual(masked[6], 3 - 2 * 2.0 ** -8, places=6)
+        self.assertEqual(masked[8], 11)
+        self.assertAlmostEqual(sum(scores("--softmax", "--causal")[3:6]), 1, places=6)
+        self.assertAlmostEqual(scores("--rope", "rope_default head_dim=2", "--scale", "1")[8],
+                               11, places=5)  # the same place for both: nothing turns
+        table = self.save("a.npy", [1, 0, 0, 0, 0, 1], (3, 2))
+        with_term = scores("--scale", "1", "--term", "shaw clip=1", "--weight", f"0:keys={table}")
+        self.assertEqual(with_term[:3], (1, 3 + 1, 5 + 1))  # distance 0 has the middle row, keys after the query the first one
+        self.assertEqual(scores("--omit-content", "--bias", "alibi num_heads=1", "--scale", "1")[6], -2 * 2.0 ** -8)
+        self.assertIn("k.shape", run("scores", "--q", q, "--k", self.save("k3.npy", range(3), (1, 1, 1, 3)), "-o", out, check=1).stderr.decode())
+        self.assertIn("biases[0]", run("scores", "--q", q, "--k", k, "--bias", "alibi num_heads=0", "-o", out, check=1).stderr.decode())
+        run("scores", "--q", q, "-o", out, check=2)
+        run("scores", "--q", q, "--k", k, "--bias", "no_such_scheme", "-o", out, check=2)
+
     def test_learned_bias(self):
         weights = {"w1": (1, 1), "b1": (1,), "w2": (2, 1), "b2": (2,)}
         values = {"w1": [1], "b1": [0], "w2": [1, -2], "b2": [0, 0.5]}
@@ -441,6 +470,17 @@ class Cli(unittest.TestCase):
             run(*arguments, "-o", self.folder / "embedded.npz")
             run("--server", address, *arguments, "-o", self.folder / "served.npz")
             self.assertEqual((self.folder / "embedded.npz").read_bytes(), (self.folder / "served.npz").read_bytes())
+            x = self.save("x.npy", [float(i % 7) for i in range(24)], (1, 3, 2, 4))
+            table = self.save("grid.npy", [float(i % 5) for i in range(18)], (9, 2))
+            for line in (["scores", "--q", x, "--k", x, "--rope", "rope_default head_dim=4", "--softmax"],
+                         ["resize", table, "--source", "3x3", "--target", "5x2"],
+                         ["apply", "rope_default", "head_dim=4", "--input", x, "--positions", "7:10"]):
+                run(*line, "-o", self.folder / "here.npy")
+                run("--server", address, *line, "-o", self.folder / "there.npy")
+                self.assertEqual((self.folder / "here.npy").read_bytes(), (self.folder / "there.npy").read_bytes(), line[0])
+            uploaded = run("--server", address, "upload", table)
+            self.assertEqual(uploaded.stdout.decode().strip(), hashlib.sha256(npy(table)[1]).hexdigest())
+            self.assertNotIn("--server", uploaded.stderr.decode())  # it lasts: nothing to warn of
             gguf = ["resolve", GGUF / "gemma-3-4b-it.gguf"]
             self.assertEqual(run("--server", address, *gguf).stdout, run(*gguf).stdout)
             self.assertIn(b"rope_llama3", run("--server", address, "tables").stdout)
