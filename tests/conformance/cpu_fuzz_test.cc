@@ -1,6 +1,6 @@
 // Every backend against the reference over random specs of every scheme, bit for bit: random parameters, weights, positions,
 // types, layouts and cuts of the rows, on every instruction set. Seeds are fixed; a failure names the one that made it.
-//   PHASOR_FUZZ_ROUNDS=N   rounds over all schemes (default 20: a few seconds)
+//   PHASOR_FUZZ_ROUNDS=N   rounds over all schemes (default 12: a few seconds)
 //   PHASOR_FUZZ_SEED=N     of the first round (default 1)
 //   PHASOR_FUZZ_SCHEME=S   only this scheme
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace phasor {
 namespace {
 
 constexpr int kAttempts = 40;
-constexpr uint64_t kRounds = 20;
+constexpr uint64_t kRounds = 12;
 
 uint64_t NumberFrom(const char* variable, uint64_t fallback) {
   const char* text = std::getenv(variable);

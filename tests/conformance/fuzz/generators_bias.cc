@@ -68,7 +68,7 @@ EncodingSpec Sandwich(Rng& rng) {
 
 EncodingSpec WindowBias(Rng& rng) {
   WindowBiasSpec s;
-  s.window_height = rng.LogInt(1, 9);
+  s.window_height = rng.LogInt(1, rng.OneIn(8) ? 16 : 9);
   s.window_width = rng.LogInt(1, rng.OneIn(4) ? 40 : 9);
   s.class_token = rng.OneIn(2);
   const int64_t rows = (2 * s.window_height - 1) * (2 * s.window_width - 1) + (s.class_token ? 3 : 0);
@@ -132,7 +132,7 @@ EncodingSpec Tupe(Rng& rng) {
   TupeSpec s;
   const int64_t heads = Heads(rng), dim = rng.LogInt(1, 70);
   s.q = RandomWeight(rng, {heads, rng.LogInt(1, 90), dim});
-  s.k = RandomWeight(rng, {heads, rng.LogInt(1, 90), dim});
+  s.k = RandomWeight(rng, {heads, rng.LogInt(1, rng.OneIn(8) ? 600 : 90), dim});
   if (rng.OneIn(2)) {
     s.num_buckets = 2 * rng.LogInt(2, 20);
     s.max_distance = rng.LogInt(*s.num_buckets / 4 + 1, rng.OneIn(4) ? 2147483647 : 200);

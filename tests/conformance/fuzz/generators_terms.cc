@@ -7,7 +7,10 @@ namespace phasor {
 namespace {
 
 int64_t Heads(Rng& rng) { return rng.Pick<int64_t>({1, 2, 3, 4, 6}); }
-int64_t Dim(Rng& rng) { return rng.OneIn(3) ? rng.Pick<int64_t>({32, 64}) : rng.LogInt(1, 80); }
+// Of a head; now and then as wide as heads get.
+int64_t Dim(Rng& rng) {
+  return rng.OneIn(3) ? rng.Pick<int64_t>({32, 64}) : rng.OneIn(8) ? rng.Int(100, 514) : rng.LogInt(1, 80);
+}
 
 EncodingSpec Shaw(Rng& rng) {
   ShawSpec s;

@@ -68,12 +68,12 @@ PositionSource RandomPositions(Rng& rng, int64_t rows, bool fractions, FuzzRun& 
 std::optional<FuzzRun> MakeFuzzRun(const FuzzSubject& subject, uint64_t seed, unsigned char scratch_fill) {
   Rng rng(seed);
   using Kind = bool (*)(const FuzzSubject&, Rng&, FuzzRun&);
-  Kind kinds[] = {&AddAngleRun, &AddAbsoluteRun, &AddBiasRun, &AddScoreRun};
-  const int64_t first = rng.Int(0, 3);
-  for (int64_t i = 0; i < 4; ++i) {
+  Kind kinds[] = {&AddAngleRun, &AddAbsoluteRun, &AddBiasRun, &AddScoreRun, &AddResizeRun};
+  const int64_t first = rng.Int(0, 4);
+  for (int64_t i = 0; i < 5; ++i) {
     FuzzRun run;
     run.scratch_fill = scratch_fill;
-    if (kinds[(first + i) % 4](subject, rng, run)) return run;
+    if (kinds[(first + i) % 5](subject, rng, run)) return run;
   }
   return std::nullopt;
 }

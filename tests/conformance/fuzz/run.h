@@ -71,12 +71,12 @@ struct FuzzRun {
 // Positions of rows along one axis: a range, whole numbers or fractions, near and far, of both signs.
 PositionSource RandomPositions(Rng& rng, int64_t rows, bool fractions, FuzzRun& run);
 
-// The kinds of runs. Each adds its steps, or returns false where the spec has no such run. `limit`: entries of a table that
-// the reference may be asked for.
+// The kinds of runs. Each adds its steps, or returns false where the spec has no such run.
 bool AddAngleRun(const FuzzSubject& subject, Rng& rng, FuzzRun& run);
 bool AddAbsoluteRun(const FuzzSubject& subject, Rng& rng, FuzzRun& run);
 bool AddBiasRun(const FuzzSubject& subject, Rng& rng, FuzzRun& run);
 bool AddScoreRun(const FuzzSubject& subject, Rng& rng, FuzzRun& run);
+bool AddResizeRun(const FuzzSubject& subject, Rng& rng, FuzzRun& run);
 
 // One of them that the spec has; nothing where this seed's numbers do not fit.
 std::optional<FuzzRun> MakeFuzzRun(const FuzzSubject& subject, uint64_t seed, unsigned char scratch_fill);

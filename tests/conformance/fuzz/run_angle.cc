@@ -86,11 +86,11 @@ void AddRotation(Rng& rng, FuzzRun& run, int64_t rows, int64_t pairs, int64_t he
   task.pairing = pairing;
   task.inverse = rng.OneIn(3);
   task.tokens = rows;
-  task.heads = rng.Pick<int64_t>({1, 1, 2, 3, 5, 8, 12});
+  task.heads = rng.Pick<int64_t>({1, 1, 2, 3, 5, 8, 12, 33});
   task.pairs = pairs;
   if (rng.OneIn(3) && rows > 0) {
     std::vector<int32_t>& from = run.Hold(std::vector<int32_t>());
-    task.tokens = rng.LogInt(1, 40);
+    task.tokens = rng.LogInt(1, rng.OneIn(6) ? 300 : 40);
     for (int64_t t = 0; t < task.tokens; ++t) from.push_back(static_cast<int32_t>(rng.Int(0, rows - 1)));
     task.table_rows = from;
   }

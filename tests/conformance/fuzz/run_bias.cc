@@ -22,6 +22,7 @@ Sides RandomSides(Rng& rng, int64_t most) {
   if (rng.OneIn(3)) s.keys = s.queries;
   if (rng.OneIn(12)) s.queries = rng.Int(0, 1);
   if (rng.OneIn(12)) s.keys = rng.Int(0, 1);
+  if (rng.OneIn(12)) s.queries = std::min<int64_t>(s.queries, 5), s.keys = rng.Int(500, 2200);
   return s;
 }
 
