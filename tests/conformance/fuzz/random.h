@@ -38,6 +38,8 @@ class Rng {
     const int bits = static_cast<int>(Int(0, std::bit_width(static_cast<uint64_t>(high - low))));
     return low + std::min(high - low, static_cast<int64_t>(bits == 0 ? 0 : Word() >> (64 - bits)));
   }
+  // An extent: small ones and large ones alike.
+  int64_t Extent(int64_t most) { return OneIn(2) ? LogInt(1, most) : Int(1, most); }
   bool OneIn(int64_t n) { return Int(1, n) == 1; }
   double Real(double low, double high) { return low + (high - low) * std::ldexp(static_cast<double>(Word() >> 11), -53); }
   double LogReal(double low, double high) { return std::exp(Real(std::log(low), std::log(high))); }

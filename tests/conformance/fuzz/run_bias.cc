@@ -18,7 +18,7 @@ struct Sides {
   int64_t queries, keys;
 };
 Sides RandomSides(Rng& rng, int64_t most) {
-  Sides s{rng.LogInt(1, most), rng.LogInt(1, most)};
+  Sides s{rng.Extent(most), rng.Extent(most)};
   if (rng.OneIn(3)) s.keys = s.queries;
   if (rng.OneIn(12)) s.queries = rng.Int(0, 1);
   if (rng.OneIn(12)) s.keys = rng.Int(0, 1);
@@ -101,7 +101,7 @@ void AddMatrix(const DistancePlan& plan, Rng& rng, FuzzRun& run) {
   task.query_positions = positions(sides.queries, base, base + width, &task.query_batch_stride);
   task.key_positions =
       positions(sides.keys, base + width + first_distance, base + first_distance + count - 1, &task.key_batch_stride);
-  if (rng.OneIn(2)) {
+  if (!rng.OneIn(3)) {
     task.mask = &AddMasking(rng, {task.batch, heads, sides.queries, sides.keys}, run);
   }
   task.out = run.Data(rng, task.batch * heads * sides.queries * sides.keys, size);

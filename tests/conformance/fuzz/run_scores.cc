@@ -110,8 +110,8 @@ void SetShape(const Demands& d, Rng& rng, ScoreSettings& s) {
       s.key_heads * rng.Int(1, d.heads > 0 ? std::max<int64_t>(1, std::min<int64_t>(3, d.heads / s.key_heads)) : 3);
   s.first_head = d.heads > 0 ? rng.Int(0, d.heads - shape.heads) : 0;
   shape.dim = d.dim > 0 ? d.dim : rng.LogInt(1, rng.OneIn(8) ? 514 : 80);
-  shape.queries = d.queries > 0 ? d.queries : rng.OneIn(10) ? rng.Int(0, 1) : rng.LogInt(1, rng.OneIn(8) ? 150 : 24);
-  shape.keys = d.keys > 0 ? d.keys : rng.OneIn(10) ? rng.Int(0, 1) : rng.LogInt(1, rng.OneIn(8) ? 700 : 40);
+  shape.queries = d.queries > 0 ? d.queries : rng.OneIn(10) ? rng.Int(0, 1) : rng.Extent(rng.OneIn(8) ? 150 : 24);
+  shape.keys = d.keys > 0 ? d.keys : rng.OneIn(10) ? rng.Int(0, 1) : rng.Extent(rng.OneIn(8) ? 700 : 40);
   // What the reference multiplies in about 20 ms.
   while (d.keys == 0 && shape.keys > 1 && shape.rows() * shape.keys * shape.dim > 1'000'000) shape.keys /= 2;
   s.tensor_dtype = rng.FloatType();
