@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 #include "kernels/backend.h"
@@ -235,8 +234,8 @@ int64_t AddWholeSteps(float scale_value, const T* x, T* y, const float* p, int64
   for (; i + 2 * step <= n; i += 2 * step) {
     hn::Vec<decltype(df)> a, b, c, d;
     if (ahead != nullptr) {  // a step is a line at most
-      hwy::Prefetch(ahead + i);
-      hwy::Prefetch(ahead + i + step);
+      PrefetchToL2(ahead + i);
+      PrefetchToL2(ahead + i + step);
     }
     AddStepOf<T, kAdds, kSorted>(df, scale, from + i, p + i, a, b);
     AddStepOf<T, kAdds, kSorted>(df, scale, from + i + step, p + i + step, c, d);

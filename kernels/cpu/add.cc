@@ -17,7 +17,6 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/add.cc"
 #include "hwy/foreach_target.h"
 //
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 #include "kernels/cpu/add-inl.h"

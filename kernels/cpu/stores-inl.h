@@ -34,6 +34,15 @@ HWY_INLINE void Put(hn::Vec<D> v, D d, hn::TFromD<D>* to) {
   }
 }
 
+// Asks the memory for a line, into L2: one that is needed later than what L1 holds would only push that out.
+HWY_INLINE void PrefetchToL2(const void* line) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+  __builtin_prefetch(line, 0, 2);
+#else
+  hwy::Prefetch(line);
+#endif
+}
+
 // Makes streaming stores visible to whoever sees a later store. Once after the last Put<true> of a piece of work.
 template <bool kStream>
 HWY_INLINE void FinishStores() {
