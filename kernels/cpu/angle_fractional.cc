@@ -18,7 +18,7 @@
 
 #include "kernels/cpu/angle-inl.h"
 #include "kernels/cpu/angle_kernels.h"
-#include "kernels/cpu/angle_rounding-inl.h"
+#include "kernels/cpu/angle_points-inl.h"
 #include "kernels/cpu/angle_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,114 +69,69 @@ void LoadFrequencies(std::span<const Turns> frequencies, FractionalChunk& chunk)
   }
 }
 
-// One vector of a row: values and the bounds on their errors.
-struct FractionalValue {
-  Complex z;
-  VD cos_error;
-  VD sin_error;
+// One row after the other (angle_points-inl.h).
+class FractionalMethod {
+ public:
+  explicit FractionalMethod(const AngleJob& job) : job_(job), factor_(hn::Set(DD(), RoundTo<double>(job.factor))) {}
+
+  void LoadColumns(int64_t first, int64_t columns) {
+    first_ = first;
+    LoadFrequencies(std::span(job_.plan->frequencies).subspan(static_cast<size_t>(first), static_cast<size_t>(columns)),
+                    chunk_);
+  }
+  void MoveTo(int64_t row) {
+    row_ = row;
+    position_ = hn::Set(DD(), job_.fractional_ids[static_cast<size_t>(row)]);
+  }
+
+  HWY_INLINE Bounded Evaluate(int64_t i) const {
+    const DD d;
+    const VD a = hn::LoadU(d, chunk_.a + i);
+    const VD b = hn::LoadU(d, chunk_.b + i);
+    const VD c = hn::LoadU(d, chunk_.c + i);
+    const VD magic = hn::Set(d, 0x1.8p52);  // adding it rounds to a whole number, whose low bits are then those of the sum
+    const VD q = hn::Mul(a, position_);
+    const VD sum = hn::Add(q, magic);
+    const VD whole = hn::Sub(sum, magic);
+    const VD second = hn::Mul(b, position_);
+    const VD inner = hn::Add(FmaSub(a, position_, q), second);
+    const VD outer = Fma(c, position_, FmaSub(b, position_, second));
+    const VD rest[1] = {hn::Add(hn::Sub(q, whole), hn::Add(inner, outer))};
+    Bounded result;
+    Complex z[1];
+    SinCosFast(rest, z);
+    result.z = TurnByQuarters(z[0], hn::BitCast(DU64(), sum));
+    result.z.cos = hn::Mul(result.z.cos, factor_);
+    // Adding zero makes a zero positive.
+    result.z.sin = Fma(result.z.sin, factor_, hn::Zero(d));
+    const VD size = hn::Abs(q);
+    const auto refused = hn::Or(hn::Gt(size, hn::Set(d, kLargestQuarters)),
+                                hn::And(hn::Gt(size, hn::Zero(d)), hn::Lt(size, hn::Set(d, kSmallestQuarters))));
+    const VD absolute = hn::IfThenElse(refused, hn::Set(d, std::numeric_limits<double>::infinity()),
+                                       hn::Mul(size, hn::Mul(factor_, hn::Set(d, kAbsolute))));
+    result.cos_error = Fma(hn::Abs(result.z.cos), hn::Set(d, kRelative), absolute);
+    result.sin_error = Fma(hn::Abs(result.z.sin), hn::Set(d, kRelative), absolute);
+    return result;
+  }
+
+  SinCos128 Exact(int64_t i) const {
+    return SinCosOfFractionalPosition(job_.plan->frequencies[static_cast<size_t>(first_ + i)],
+                                      job_.fractional_ids[static_cast<size_t>(row_)]);
+  }
+  const Real128& factor() const { return job_.factor; }
+
+ private:
+  const AngleJob& job_;
+  const VD factor_;
+  FractionalChunk chunk_;
+  int64_t first_ = 0, row_ = 0;
+  VD position_;
 };
-
-HWY_INLINE FractionalValue EvaluateFractional(const FractionalChunk& chunk, int64_t pair, VD position, VD factor) {
-  const DD d;
-  const VD a = hn::LoadU(d, chunk.a + pair);
-  const VD b = hn::LoadU(d, chunk.b + pair);
-  const VD c = hn::LoadU(d, chunk.c + pair);
-  const VD magic = hn::Set(d, 0x1.8p52);  // adding it rounds to a whole number, whose low bits are then those of the sum
-  const VD q = hn::Mul(a, position);
-  const VD sum = hn::Add(q, magic);
-  const VD whole = hn::Sub(sum, magic);
-  const VD second = hn::Mul(b, position);
-  const VD inner = hn::Add(FmaSub(a, position, q), second);
-  const VD outer = Fma(c, position, FmaSub(b, position, second));
-  const VD rest[1] = {hn::Add(hn::Sub(q, whole), hn::Add(inner, outer))};
-  FractionalValue result;
-  Complex z[1];
-  SinCosFast(rest, z);
-  result.z = TurnByQuarters(z[0], hn::BitCast(DU64(), sum));
-  result.z.cos = hn::Mul(result.z.cos, factor);
-  // Adding zero makes a zero positive.
-  result.z.sin = Fma(result.z.sin, factor, hn::Zero(d));
-  const VD size = hn::Abs(q);
-  const auto refused = hn::Or(hn::Gt(size, hn::Set(d, kLargestQuarters)),
-                              hn::And(hn::Gt(size, hn::Zero(d)), hn::Lt(size, hn::Set(d, kSmallestQuarters))));
-  const VD absolute = hn::IfThenElse(refused, hn::Set(d, std::numeric_limits<double>::infinity()),
-                                     hn::Mul(size, hn::Mul(factor, hn::Set(d, kAbsolute))));
-  result.cos_error = Fma(hn::Abs(result.z.cos), hn::Set(d, kRelative), absolute);
-  result.sin_error = Fma(hn::Abs(result.z.sin), hn::Set(d, kRelative), absolute);
-  return result;
-}
-
-// Decides the entries of one vector.
-template <typename T>
-HWY_NOINLINE void RepairFractional(const AngleJob& job, const FractionalValue& value, int64_t pair, int64_t count,
-                                   double position, T* cos_out, T* sin_out) {
-  const DD d;
-  double cos[kLanes], sin[kLanes], cos_error[kLanes], sin_error[kLanes];
-  hn::StoreU(value.z.cos, d, cos);
-  hn::StoreU(value.z.sin, d, sin);
-  hn::StoreU(value.cos_error, d, cos_error);
-  hn::StoreU(value.sin_error, d, sin_error);
-  const auto is_sure = [](double z, double error) { return BitsOf(Narrow<T>(z + error)) == BitsOf(Narrow<T>(z - error)); };
-  for (int64_t i = 0; i < count; ++i) {
-    if (is_sure(cos[i], cos_error[i]) && is_sure(sin[i], sin_error[i])) {
-      cos_out[i] = Narrow<T>(cos[i] + cos_error[i]);
-      sin_out[i] = Narrow<T>(sin[i] + sin_error[i]);
-      continue;
-    }
-    const SinCos128 exact = SinCosOfFractionalPosition(job.plan->frequencies[static_cast<size_t>(pair + i)], position);
-    cos_out[i] = RoundTo<T>(Multiply(exact.cos, job.factor));
-    sin_out[i] = RoundTo<T>(Multiply(exact.sin, job.factor));
-  }
-}
-
-// Columns [first, first + columns) of one row; the chunk begins at `first`.
-template <typename T>
-HWY_INLINE void RunFractionalRow(const AngleJob& job, const FractionalChunk& chunk, double factor, double position,
-                                 int64_t first, int64_t columns, T* cos, T* sin) {
-  const VD p = hn::Set(DD(), position);
-  const VD f = hn::Set(DD(), factor);
-  for (int64_t i = 0; i < columns; i += kLanes) {
-    const FractionalValue value = EvaluateFractional(chunk, i, p, f);
-    Doubts<T> doubts = NoDoubts<T>();
-    Emit<false>(value.z.cos, value.cos_error, cos + i, doubts);
-    Emit<false>(value.z.sin, value.sin_error, sin + i, doubts);
-    if (HWY_UNLIKELY(Any(doubts))) {
-      const int64_t count = columns - i < kLanes ? columns - i : kLanes;
-      RepairFractional(job, value, first + i, count, position, cos + i, sin + i);
-    }
-  }
-}
-
-template <typename T, bool kStream>
-bool RunFractional(const AngleJob& job) {
-  constexpr int64_t kRowsBetweenLooks = 64;
-  FractionalChunk chunk;
-  HWY_ALIGN T cos_row[kChunk];
-  HWY_ALIGN T sin_row[kChunk];
-  const double factor = RoundTo<double>(job.factor);
-  RowOutput<kStream> cos(job.cos, job), sin(job.sin, job);
-  bool done = true;
-  for (int64_t row = 0; row < job.rows && done; ++row) {
-    for (int64_t column = 0; column < job.pairs; column += kChunk) {
-      const int64_t columns = job.pairs - column < kChunk ? job.pairs - column : kChunk;
-      if (row == 0 || job.pairs > kChunk) {
-        LoadFrequencies(std::span(job.plan->frequencies).subspan(static_cast<size_t>(column), static_cast<size_t>(columns)),
-                        chunk);
-      }
-      RunFractionalRow(job, chunk, factor, job.fractional_ids[static_cast<size_t>(row)], column, columns, cos_row, sin_row);
-      cos.Write(cos_row, row, 1, column, columns);
-      sin.Write(sin_row, row, 1, column, columns);
-    }
-    done = row % kRowsBetweenLooks != 0 || !job.Cancelled();
-  }
-  cos.Finish();
-  sin.Finish();
-  return done;
-}
 
 bool AngleFractionalKernel(const AngleJob& job) {
   return VisitJob(job, [&job](auto type, auto stream) {
-    return RunFractional<typename decltype(type)::type, decltype(stream)::value>(job);
+    FractionalMethod method(job);
+    return RunPoints<typename decltype(type)::type, decltype(stream)::value>(job, method);
   });
 }
 

@@ -15,7 +15,7 @@ constexpr std::array kParameters{
     ParameterCard{"weights: w_r or r",
                   "w_r [heads·d, dim] projects sinusoids; r [heads, 2·n − 1, d] is given, row j for distance n − 1 − j",
                   "required", "finite numbers"},
-    ParameterCard{"weights: u, v", "[heads, d], added to the query for content and for position", "0", "finite numbers"},
+    kSinusoidBiasCard,
 };
 
 constexpr Card kCard{
@@ -34,13 +34,13 @@ constexpr Card kCard{
     .source = "Gulati et al., arXiv 2005.08100; transformers' modeling_wav2vec2_conformer",
 };
 
-SinusoidTable TableOf(ConformerSpec& s) { return {"conformer", s.dim, s.base, s.w_r, s.r}; }
+SinusoidTerm TermOf(ConformerSpec& s) { return {"conformer", s.dim, s.base, s.w_r, s.r, {"u", s.u}, {"v", s.v}}; }
 
 absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};
   ConformerSpec& s = std::get<ConformerSpec>(canonical.spec);
   SpecChecker check(&canonical);
-  CheckSinusoidTable(check, TableOf(s), {{"u", s.u}, {"v", s.v}});
+  CheckSinusoidTerm(check, TermOf(s));
   if (check.ok() && s.r && s.r->shape[1] % 2 == 0) {
     check.Fail("weights.r.tensor.shape[1]", absl::StrCat(s.r->shape[1]), "an odd number: distances n − 1 … −(n − 1)");
   }
@@ -50,16 +50,10 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
 
 absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optional<int64_t>, Precision precision) {
   ConformerSpec s = std::get<ConformerSpec>(canonical);
-  SinusoidTermPlan plan;
-  plan.form = SinusoidTermPlan::Form::kConformer;
-  const auto& shape = s.r ? s.r->shape : s.u ? s.u->shape : s.v->shape;
-  plan.heads = shape.front();
-  plan.dim = shape.back();
-  plan.content_bias = s.u;
-  plan.position_bias = s.v;
-  if (auto status = FillSinusoidTable(TableOf(s), precision, &plan); !status.ok()) return status;
+  auto plan = PlanOfSinusoidTerm(TermOf(s), SinusoidTermPlan::Form::kConformer, precision);
+  if (!plan.ok()) return plan.status();
   Resolved resolved;
-  resolved.plan = std::move(plan);
+  resolved.plan = *std::move(plan);
   return resolved;
 }
 

@@ -12,13 +12,14 @@
 namespace phasor {
 namespace {
 
-std::string PathOf(const SinusoidTable& table, const char* field) {
+std::string PathOf(const SinusoidTerm& table, const char* field) {
   return absl::StrCat(std::string(table.scheme), ".", field);
 }
 
 }  // namespace
 
-TermWidth CheckSinusoidTable(SpecChecker& check, const SinusoidTable& table, std::initializer_list<NamedBias> biases) {
+TermWidth CheckSinusoidTerm(SpecChecker& check, const SinusoidTerm& table) {
+  if (table.clamp) check.InRange(PathOf(table, "clamp_length"), *table.clamp, 1, kMaxLength);
   check.Default(PathOf(table, "base"), table.base, 10000.0, "10000");
   check.Positive(PathOf(table, "base"), *table.base);
   if (!table.table == !table.projection) {
@@ -32,7 +33,7 @@ TermWidth CheckSinusoidTable(SpecChecker& check, const SinusoidTable& table, std
     if (table.dim != 0) check.Warn(PathOf(table, "dim"), "has no effect: r is given");
     table.dim = 0;
   }
-  for (const NamedBias& bias : biases) {
+  for (const NamedBias& bias : {table.content, table.position}) {
     if (width.heads > 0) {
       CheckWeight(check, bias.name, bias.weight, Need::kOptional, {{width.heads}, {width.dim}});
     } else if (CheckWeight(check, bias.name, bias.weight, Need::kOptional, {{0, "heads"}, {0, "d"}})) {
@@ -41,9 +42,8 @@ TermWidth CheckSinusoidTable(SpecChecker& check, const SinusoidTable& table, std
   }
   if (!table.projection || !check.ok()) return width;
   if (width.heads == 0) {
-    const std::string_view name = biases.begin()->name;
     check.Fail("weights", "w_r alone",
-               absl::StrCat("w_r with ", std::string(name), " [heads, d], which says what heads are"));
+               absl::StrCat("w_r with ", std::string(table.content.name), " [heads, d], which says what heads are"));
     return width;
   }
   if (!CheckWeight(check, "w_r", table.projection, Need::kRequired, {{width.heads * width.dim}, {table.dim, "dim"}})) {
@@ -55,14 +55,23 @@ TermWidth CheckSinusoidTable(SpecChecker& check, const SinusoidTable& table, std
   return width;
 }
 
-absl::Status FillSinusoidTable(const SinusoidTable& table, Precision precision, SinusoidTermPlan* plan) {
-  plan->table = table.table;
-  plan->projection = table.projection;
-  if (!table.projection) return absl::OkStatus();
-  auto angles = ResolveAngles(RopeFrequencies(*table.base, table.dim, table.dim / 2), 1.0, precision, PathOf(table, "base"));
+absl::StatusOr<SinusoidTermPlan> PlanOfSinusoidTerm(const SinusoidTerm& term, SinusoidTermPlan::Form form,
+                                                    Precision precision) {
+  SinusoidTermPlan plan;
+  plan.form = form;
+  const WeightRef& wide = term.table ? term.table : term.content.weight ? term.content.weight : term.position.weight;
+  plan.heads = wide->shape.front();
+  plan.dim = wide->shape.back();
+  plan.clamp = term.clamp;
+  plan.content_bias = term.content.weight;
+  plan.position_bias = term.position.weight;
+  plan.table = term.table;
+  plan.projection = term.projection;
+  if (!term.projection) return plan;
+  auto angles = ResolveAngles(RopeFrequencies(*term.base, term.dim, term.dim / 2), 1.0, precision, PathOf(term, "base"));
   if (!angles.ok()) return angles.status();
-  plan->sinusoids = std::make_shared<const AnglePlan>(std::get<AnglePlan>(std::move(angles->plan)));
-  return absl::OkStatus();
+  plan.sinusoids = std::make_shared<const AnglePlan>(std::get<AnglePlan>(std::move(angles->plan)));
+  return plan;
 }
 
 }  // namespace phasor

@@ -14,13 +14,21 @@
 
 namespace phasor {
 
-// The fields that decide the table. `scheme` is the arm's name, for paths.
-struct SinusoidTable {
+// Vectors [heads, d] with their name.
+struct NamedBias {
+  std::string_view name;
+  const WeightRef& weight;
+};
+
+// The fields that such a term has. `scheme` is the arm's name, for paths.
+struct SinusoidTerm {
   std::string_view scheme;
   int64_t& dim;
   std::optional<double>& base;
   const WeightRef& projection;  // "w_r"
   const WeightRef& table;       // "r"
+  NamedBias content, position;  // added to the query; they say what heads and d are where only w_r is given
+  std::optional<int64_t> clamp = {};
 };
 
 // Heads and channels that the table is for.
@@ -29,20 +37,18 @@ struct TermWidth {
   int64_t dim = 0;
 };
 
-// Fills defaults and checks all of it; `biases`: vectors [heads, d] with their names, which say what heads and d are where
-// only w_r is given, so one of them is needed then.
-struct NamedBias {
-  std::string_view name;
-  const WeightRef& weight;
-};
-TermWidth CheckSinusoidTable(SpecChecker& check, const SinusoidTable& table, std::initializer_list<NamedBias> biases);
+// Fills defaults and checks all of it.
+TermWidth CheckSinusoidTerm(SpecChecker& check, const SinusoidTerm& term);
 
-// The part of the plan that the table is. Errors: a base that leads to frequencies beyond their bounds.
-absl::Status FillSinusoidTable(const SinusoidTable& table, Precision precision, SinusoidTermPlan* plan);
+// The plan of a canonical term. Errors: a base that leads to frequencies beyond their bounds.
+absl::StatusOr<SinusoidTermPlan> PlanOfSinusoidTerm(const SinusoidTerm& term, SinusoidTermPlan::Form form,
+                                                    Precision precision);
 
 inline constexpr ParameterCard kSinusoidDimCard{"dim", "width of the sinusoids that w_r projects", "columns of w_r",
                                                 "even, 2 … 2^20"};
 inline constexpr ParameterCard kSinusoidBaseCard{"base", "base of their frequencies", "10000", "finite, > 0"};
+inline constexpr ParameterCard kSinusoidBiasCard{
+    "weights: u, v", "[heads, d], added to the query for content and for position", "0", "finite numbers"};
 inline constexpr ParameterCard kClampCard{"clamp_length", "distances beyond count as this one (clamp_len)", "absent",
                                           "1 … 2^31"};
 

@@ -14,7 +14,7 @@ constexpr std::array kParameters{
     ParameterCard{"weights: w_r or r",
                   "w_r [heads·d, dim] projects sinusoids; r [heads, rows, d] is given, row j for distance rows − 1 − j",
                   "required", "finite numbers"},
-    ParameterCard{"weights: u, v", "[heads, d], added to the query for content and for position", "0", "finite numbers"},
+    kSinusoidBiasCard,
 };
 
 constexpr Card kCard{
@@ -33,32 +33,26 @@ constexpr Card kCard{
     .source = "Dai et al., arXiv 1901.02860; transformers' modeling_transfo_xl (4.35)",
 };
 
-SinusoidTable TableOf(TransformerXlSpec& s) { return {"transformer_xl", s.dim, s.base, s.w_r, s.r}; }
+SinusoidTerm TermOf(TransformerXlSpec& s) {
+  return {"transformer_xl", s.dim, s.base, s.w_r, s.r, {"u", s.u}, {"v", s.v}, s.clamp_length};
+}
 
 absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};
   TransformerXlSpec& s = std::get<TransformerXlSpec>(canonical.spec);
   SpecChecker check(&canonical);
-  if (s.clamp_length) check.InRange("transformer_xl.clamp_length", *s.clamp_length, 1, kMaxLength);
-  CheckSinusoidTable(check, TableOf(s), {{"u", s.u}, {"v", s.v}});
+  CheckSinusoidTerm(check, TermOf(s));
   if (!check.ok()) return check.status();
   return canonical;
 }
 
 absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optional<int64_t>, Precision precision) {
   TransformerXlSpec s = std::get<TransformerXlSpec>(canonical);
-  SinusoidTermPlan plan;
-  plan.form = SinusoidTermPlan::Form::kTransformerXl;
-  const auto& shape = s.r ? s.r->shape : s.u ? s.u->shape : s.v->shape;
-  plan.heads = shape.front();
-  plan.dim = shape.back();
-  plan.clamp = s.clamp_length;
-  plan.unidirectional = true;
-  plan.content_bias = s.u;
-  plan.position_bias = s.v;
-  if (auto status = FillSinusoidTable(TableOf(s), precision, &plan); !status.ok()) return status;
+  auto plan = PlanOfSinusoidTerm(TermOf(s), SinusoidTermPlan::Form::kTransformerXl, precision);
+  if (!plan.ok()) return plan.status();
+  plan->unidirectional = true;
   Resolved resolved;
-  resolved.plan = std::move(plan);
+  resolved.plan = *std::move(plan);
   return resolved;
 }
 

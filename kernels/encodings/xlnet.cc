@@ -36,7 +36,9 @@ constexpr Card kCard{
     .source = "Yang et al., arXiv 1906.08237; transformers' modeling_xlnet",
 };
 
-SinusoidTable TableOf(XlnetSpec& s) { return {"xlnet", s.dim, s.base, s.w_r, s.r}; }
+SinusoidTerm TermOf(XlnetSpec& s) {
+  return {"xlnet", s.dim, s.base, s.w_r, s.r, {"r_w_bias", s.r_w_bias}, {"r_r_bias", s.r_r_bias}, s.clamp_length};
+}
 
 void CheckSegments(SpecChecker& check, const XlnetSpec& s, const TermWidth& width) {
   if (!s.r_s_bias && !s.seg_embed && !s.segments) return;
@@ -53,8 +55,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};
   XlnetSpec& s = std::get<XlnetSpec>(canonical.spec);
   SpecChecker check(&canonical);
-  if (s.clamp_length) check.InRange("xlnet.clamp_length", *s.clamp_length, 1, kMaxLength);
-  const TermWidth width = CheckSinusoidTable(check, TableOf(s), {{"r_w_bias", s.r_w_bias}, {"r_r_bias", s.r_r_bias}});
+  const TermWidth width = CheckSinusoidTerm(check, TermOf(s));
   if (check.ok()) CheckSegments(check, s, width);
   if (!check.ok()) return check.status();
   return canonical;
@@ -62,21 +63,14 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
 
 absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optional<int64_t>, Precision precision) {
   XlnetSpec s = std::get<XlnetSpec>(canonical);
-  SinusoidTermPlan plan;
-  plan.form = SinusoidTermPlan::Form::kXlnet;
-  const auto& shape = s.r ? s.r->shape : s.r_w_bias ? s.r_w_bias->shape : s.r_r_bias->shape;
-  plan.heads = shape.front();
-  plan.dim = shape.back();
-  plan.clamp = s.clamp_length;
-  plan.unidirectional = s.unidirectional;
-  plan.content_bias = s.r_w_bias;
-  plan.position_bias = s.r_r_bias;
-  plan.segment_bias = s.r_s_bias;
-  plan.segment_embed = s.seg_embed;
-  plan.segments = s.segments;
-  if (auto status = FillSinusoidTable(TableOf(s), precision, &plan); !status.ok()) return status;
+  auto plan = PlanOfSinusoidTerm(TermOf(s), SinusoidTermPlan::Form::kXlnet, precision);
+  if (!plan.ok()) return plan.status();
+  plan->unidirectional = s.unidirectional;
+  plan->segment_bias = s.r_s_bias;
+  plan->segment_embed = s.seg_embed;
+  plan->segments = s.segments;
   Resolved resolved;
-  resolved.plan = std::move(plan);
+  resolved.plan = *std::move(plan);
   return resolved;
 }
 
