@@ -9,6 +9,7 @@
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
 #include "server/position_rules.h"
+#include "server/position_rules_omni.h"
 
 namespace phasor::server {
 namespace {
@@ -36,6 +37,7 @@ Grid GridOf(const v1::MropePositions& rule, const v1::MropeGrid& grid, bool vide
     const double rate = rule.has_tokens_per_second() ? rule.tokens_per_second() : kDefaultTokensPerSecond;
     g.interval = video ? seconds * rate : 1;
   }
+  if (IsOmni(rule) && video) g.interval = OmniInterval(rule, grid);
   if (IsHunyuan(rule)) ++g.width;  // the token that ends a row
   return g;
 }
@@ -85,6 +87,9 @@ absl::Status CheckParameters(const v1::MropePositions& rule, const std::string& 
   if (rule.has_axes() && (!IsHunyuan(rule) || (rule.axes() != 3 && rule.axes() != 4))) {
     return InvalidField(absl::StrCat(path, ".axes"), absl::StrCat(rule.axes()),
                         IsHunyuan(rule) ? "3 or 4" : "unset: the layout has 3");
+  }
+  if (IsOmni(rule)) {
+    if (auto status = CheckOmni(rule, path); !status.ok()) return status;
   }
   if (rule.segments().empty()) return InvalidField(absl::StrCat(path, ".segments"), "nothing", "at least one segment");
   return absl::OkStatus();
@@ -196,8 +201,23 @@ absl::StatusOr<RuleSize> SizeOfMrope(const v1::MropePositions& rule, const std::
         furthest += tokens + static_cast<double>(grid.time) * grid.interval;
         break;
       }
+      case v1::MropeSegment::kAudioInVideo: {
+        const v1::MropeAudioInVideo& given = segment.audio_in_video();
+        const std::string field = at + ".audio_in_video";
+        if (!IsOmni(rule)) {
+          return InvalidField(field, "a video with audio",
+                              "another segment: MROPE_LAYOUT_QWEN2_5_OMNI and MROPE_LAYOUT_QWEN3_OMNI have these");
+        }
+        if (auto status = CheckGrid(rule, given.video(), true, field + ".video", limits); !status.ok()) return status;
+        if (auto status = CheckAudioInVideo(rule, given, field); !status.ok()) return status;
+        const Grid grid = GridOf(rule, given.video(), true);
+        tokens = static_cast<double>(grid.time) * static_cast<double>(grid.height) * static_cast<double>(grid.width) +
+                 static_cast<double>(given.audio()) + kAudioInVideoMarks;
+        furthest += tokens + static_cast<double>(grid.time) * grid.interval;
+        break;
+      }
       case v1::MropeSegment::CONTENT_NOT_SET:
-        return InvalidField(at, "nothing", "one of text, image, video, padding");
+        return InvalidField(at, "nothing", "one of text, image, video, padding, audio_in_video");
     }
     const double total = static_cast<double>(size.count) + tokens;
     if (!(total <= static_cast<double>(limits.max_positions))) {
@@ -211,6 +231,7 @@ absl::StatusOr<RuleSize> SizeOfMrope(const v1::MropePositions& rule, const std::
 }
 
 RuleIds IdsOfMrope(const v1::MropePositions& rule, const RuleSize& size) {
+  if (IsOmni(rule)) return IdsOfOmni(rule, size);
   Writer writer(rule, size);
   for (const v1::MropeSegment& segment : rule.segments()) {
     if (segment.has_text()) {

@@ -1,5 +1,6 @@
 #include "server/position_rules.h"
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -54,15 +55,23 @@ TEST(MropeTest, SameIdsAsTheModels) {
     const std::vector<std::string> parts = absl::StrSplit(line, " | ");
     ASSERT_EQ(parts.size(), 4u);
     const RuleIds ids = Mrope(parts[1]);
-    Ids expected;
+    std::vector<std::vector<double>> expected;
     for (absl::string_view row : absl::StrSplit(parts[2], ';')) {
       auto& axis = expected.emplace_back();
-      for (absl::string_view number : absl::StrSplit(row, ',')) axis.push_back(std::stoll(std::string(number)));
+      // Nine digits say which float it is.
+      for (absl::string_view number : absl::StrSplit(row, ',')) axis.push_back(std::stof(std::string(number)));
     }
-    EXPECT_EQ(ids.whole, expected) << line;
-    EXPECT_EQ(ids.rope_delta, std::stoll(parts[3])) << line;
+    std::vector<std::vector<double>> got = ids.fractional;
+    for (const auto& axis : ids.whole) got.emplace_back(axis.begin(), axis.end());
+    EXPECT_EQ(got, expected) << line;
+    const double delta = std::stod(parts[3]);
+    if (delta == std::floor(delta)) {
+      EXPECT_EQ(ids.rope_delta, static_cast<int64_t>(delta)) << line;
+    } else {
+      EXPECT_FALSE(ids.rope_delta) << line;
+    }
   }
-  EXPECT_GE(cases, 30);
+  EXPECT_GE(cases, 45);
 }
 
 // A prefix of 15 tokens, frames 4 apart: the time axis starts at 15, not at 15·4 (huggingface/transformers#45381).
@@ -73,6 +82,28 @@ TEST(MropeTest, TheStartIsNotScaledByTheInterval) {
   EXPECT_EQ(ids.whole[0][15], 15);
   EXPECT_NE(ids.whole[0][15], 60);
   EXPECT_EQ(ids.whole[0][16], 19);
+}
+
+// The audio of a video comes chunk by chunk after its frames, and the ending tokens follow what came last, here the audio,
+// although the frames are wider.
+TEST(MropeTest, AudioInVideoByChunk) {
+  const RuleIds ids = Mrope(
+      "segments { audio_in_video { video { time: 2 height: 2 width: 12 second_per_grid: 1 } audio: 3 seconds_per_chunk: 1 } "
+      "} "
+      "segments { text: 1 } layout: MROPE_LAYOUT_QWEN2_5_OMNI tokens_per_second: 2");
+  EXPECT_EQ(ids.whole[0], (std::vector<int64_t>{0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5}));
+  EXPECT_EQ(ids.whole[2], (std::vector<int64_t>{0, 0, 1, 2, 3, 4, 5, 6, 1, 2, 1, 2, 3, 4, 5, 6, 3, 4, 4, 5}));
+  EXPECT_EQ(ids.rope_delta, 6 + 1 - 20);
+}
+
+// Qwen3-Omni orders tokens by time, the video first where they are even, and does not truncate.
+TEST(MropeTest, AudioInVideoByTime) {
+  const RuleIds ids = Mrope(
+      "segments { audio_in_video { video { time: 3 height: 2 width: 2 second_per_grid: 0.75 } audio: 2 } } segments { text: "
+      "1 } "
+      "layout: MROPE_LAYOUT_QWEN3_OMNI tokens_per_second: 2");
+  EXPECT_EQ(ids.fractional[0], (std::vector<double>{0, 1, 2, 2, 3, 3.5, 5, 6, 7, 8}));
+  EXPECT_EQ(ids.fractional[1], (std::vector<double>{0, 1, 2, 2, 3, 2, 2, 6, 7, 8}));
 }
 
 // Half a second per frame and two positions a second are one position a frame, not none (the interval is not truncated
@@ -192,6 +223,20 @@ TEST(PositionRulesTest, Errors) {
                  "mrope.segments[0].video.time", "3", "multiple of 2");
   ExpectError<M>("segments { video { time: 2 height: 2 width: 2 second_per_grid: -1 } }", mrope,
                  "mrope.segments[0].video.second_per_grid", "-1", "0 …");
+  const std::string film = "segments { audio_in_video { video { height: 2 width: 2 } audio: ";
+  ExpectError<M>(film + "1 } }", mrope, "mrope.segments[0].audio_in_video", "a video with audio", "QWEN3_OMNI");
+  ExpectError<M>(film + "0 } } layout: MROPE_LAYOUT_QWEN3_OMNI", mrope, "mrope.segments[0].audio_in_video.audio", "0",
+                 "1 or");
+  ExpectError<M>(film + "1 seconds_per_chunk: 1 } } layout: MROPE_LAYOUT_QWEN3_OMNI", mrope,
+                 "mrope.segments[0].audio_in_video.seconds_per_chunk", "1", "no chunks");
+  ExpectError<M>(film + "1 seconds_per_chunk: 0.01 } } layout: MROPE_LAYOUT_QWEN2_5_OMNI", mrope,
+                 "mrope.segments[0].audio_in_video.seconds_per_chunk", "0.01", "1 … 1e9");
+  ExpectError<M>("segments { audio_in_video { video { height: 3 width: 2 } audio: 1 } } layout: MROPE_LAYOUT_QWEN2_5_OMNI",
+                 mrope, "mrope.segments[0].audio_in_video.video.height", "3", "multiple of 2");
+  ExpectError<M>("segments { text: 1 } layout: MROPE_LAYOUT_QWEN3_OMNI advance: MROPE_ADVANCE_SPATIAL", mrope,
+                 "mrope.advance", "MROPE_ADVANCE_SPATIAL", "unset");
+  ExpectError<M>("segments { text: 1 } layout: MROPE_LAYOUT_QWEN3_OMNI temporal_merge: 2", mrope, "mrope.temporal_merge",
+                 "2", "1 with");
   ExpectError<M>("segments { text: 1 } spatial_merge: 0", mrope, "mrope.spatial_merge", "0", "1 … 64");
   ExpectError<M>("segments { video { time: 1 height: 2 width: 2 } } layout: MROPE_LAYOUT_HUNYUAN_VL", mrope,
                  "mrope.segments[0].video", "video", "no videos");

@@ -1,7 +1,8 @@
 """M-RoPE ids from the models' own code, for tests/server/position_rules_test.cc.
 
-Runs get_rope_index of transformers' Qwen2-VL, Qwen2.5-VL, Qwen3-VL, ERNIE-4.5-VL and HunYuan-VL on described sequences; writes one
-line per case: the rule as protobuf text, the axes' ids, rope_delta. transformers 5 goes on after max(height, width) (advance SPATIAL).
+Runs get_rope_index of transformers' Qwen2-VL, Qwen2.5-VL, Qwen3-VL, ERNIE-4.5-VL, HunYuan-VL, Qwen2.5-Omni and Qwen3-Omni on described
+sequences; writes one line per case: the rule as protobuf text, the axes' ids, rope_delta. transformers 5 goes on after max(height, width)
+(advance SPATIAL), the Omni models after the largest position of what came last.
 
     pip install transformers==5.24.0 torch && python tests/golden/positions/make.py > tests/golden/positions/mrope.txt
 """
@@ -12,7 +13,9 @@ import torch
 from transformers.models.ernie4_5_vl_moe import modeling_ernie4_5_vl_moe as ernie
 from transformers.models.hunyuan_vl import modeling_hunyuan_vl as hunyuan
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen25
+from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni25
 from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2
+from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as omni3
 from transformers.models.qwen3_vl import modeling_qwen3_vl as qwen3
 
 N = types.SimpleNamespace
@@ -65,6 +68,94 @@ def run(name, cls, layout, segments, merge=2, rate=None, temporal=1, axes=3):
     print(name, "|", rule, "|", ";".join(",".join(str(int(x)) for x in row) for row in positions[:, 0]), "|", int(delta))
 
 
+IMAGE, VIDEO, AUDIO, VISION_START, AUDIO_START, END, TEXT = range(1, 8)
+
+
+def audio_frames(cls, tokens):
+    """The shortest feature sequence that gives so many audio tokens."""
+    for frames in range(1, 4000):
+        if cls is omni25.Qwen2_5OmniPreTrainedModelForConditionalGeneration:
+            count = ((frames - 1) // 2 + 1 - 2) // 2 + 1
+        else:
+            count = omni3._get_feat_extract_output_lengths(frames, 50)
+        if count == tokens:
+            return frames
+    raise ValueError(tokens)
+
+
+def run_omni(name, cls, layout, segments, rate, chunk=2, merge=2):
+    """Segments: text n, audio n, image h w, video t h w seconds, both t h w seconds audio (one kind of the last two)."""
+    ids, images, videos, seconds, audios, text = [], [], [], [], [], []
+    with_audio = any(kind == "both" for kind, *_ in segments)
+    for kind, *rest in segments:
+        if kind == "text":
+            ids += [TEXT] * rest[0]
+            text.append(f"segments {{ text: {rest[0]} }}")
+        elif kind == "audio":
+            ids += [AUDIO_START] + [AUDIO] * rest[0] + [END]
+            audios.append(audio_frames(cls, rest[0]))
+            text.append(f"segments {{ text: {rest[0] + 2} }}")
+        elif kind == "image":
+            h, w = rest
+            ids += [VISION_START] + [IMAGE] * (h * w // merge**2) + [END]
+            images.append([1, h, w])
+            text.append(f"segments {{ text: 1 }} segments {{ image {{ height: {h} width: {w} }} }} segments {{ text: 1 }}")
+        else:
+            t, h, w, second = rest[:4]
+            tokens = [VIDEO] * (t * h * w // merge**2)
+            videos.append([t, h, w])
+            seconds.append(second)
+            grid = f"video {{ time: {t} height: {h} width: {w} second_per_grid: {second} }}"
+            if kind == "video":
+                ids += [VISION_START] + tokens + [END]
+                text.append(f"segments {{ text: 1 }} segments {{ {grid} }} segments {{ text: 1 }}")
+            else:
+                ids += [VISION_START, AUDIO_START] + tokens + [AUDIO] * rest[4] + [END, END]
+                audios.append(audio_frames(cls, rest[4]))
+                each = f" seconds_per_chunk: {chunk}" if layout == "QWEN2_5_OMNI" else ""
+                text.append(f"segments {{ audio_in_video {{ {grid} audio: {rest[4]}{each} }} }}")
+    config = N(image_token_id=IMAGE, video_token_id=VIDEO, audio_token_id=AUDIO, vision_start_token_id=VISION_START,
+               audio_start_token_id=AUDIO_START, position_id_per_seconds=rate, seconds_per_chunk=chunk, audio_config=N(n_window=50))
+    model = N(config=config, spatial_merge_size=merge)
+    for method in ("get_llm_pos_ids_for_vision", "get_chunked_index", "get_rope_index"):
+        setattr(model, method, types.MethodType(getattr(cls, method), model))
+    tensor = torch.tensor([ids])
+    positions, delta = model.get_rope_index(
+        input_ids=tensor, image_grid_thw=torch.tensor(images) if images else None,
+        video_grid_thw=torch.tensor(videos) if videos else None, attention_mask=torch.ones_like(tensor),
+        use_audio_in_video=with_audio, audio_seqlens=torch.tensor(audios) if audios else None,
+        second_per_grids=torch.tensor(seconds, dtype=torch.float32) if seconds else None)
+    rule = " ".join(text) + f" layout: MROPE_LAYOUT_{layout} spatial_merge: {merge} tokens_per_second: {rate}"
+    number = lambda x: format(float(x), ".9g")
+    print(name, "|", rule, "|", ";".join(",".join(number(x) for x in row) for row in positions[:, 0]), "|", number(delta))
+
+
+def omni_cases(rng):
+    models = ((omni25.Qwen2_5OmniPreTrainedModelForConditionalGeneration, "QWEN2_5_OMNI", 25),
+              (omni3.Qwen3OmniMoePreTrainedModelForConditionalGeneration, "QWEN3_OMNI", 13))
+    for cls, layout, rate in models:
+        run_omni(f"{layout}_video_outlasts_audio", cls, layout, [("text", 3), ("both", 5, 4, 4, 1.0, 40), ("text", 2)], rate)
+        run_omni(f"{layout}_audio_outlasts_video", cls, layout, [("both", 2, 2, 4, 0.5, 120), ("text", 2)], rate)
+        run_omni(f"{layout}_wide", cls, layout, [("both", 2, 2, 40, 0.1, 3), ("text", 2)], rate)
+        for i in range(5):
+            with_audio = i % 2 == 0
+            segments = [("text", rng.randint(1, 6))]
+            for _ in range(rng.randint(1, 3)):
+                kind = rng.choice(["image", "audio", "film", "film"])
+                h, w = 2 * rng.randint(1, 3), 2 * rng.randint(1, 3)
+                if kind == "image":
+                    segments.append(("image", h, w))
+                elif kind == "audio":
+                    segments.append(("audio", rng.randint(1, 30)))
+                else:
+                    film = (rng.randint(1, 6), h, w, rng.choice([0.25, 0.3, 0.7, 1.0, 1.9]))
+                    segments.append(("both", *film, rng.randint(1, 90)) if with_audio else ("video", *film))
+                segments.append(("text", rng.randint(1, 4)))
+            if all(s[0] in ("text", "audio") for s in segments):
+                segments.append(("image", 4, 2))
+            run_omni(f"{layout}_{i}", cls, layout, segments, rate, chunk=rng.choice([1, 2]))
+
+
 def main():
     rng = random.Random(7)
     grid = lambda merge: (rng.randint(1, 4) * merge, rng.randint(1, 4) * merge)
@@ -94,6 +185,7 @@ def main():
                 merged.append(("text", 1))
             merged.append(s)
         run(f"hunyuan_{i}", hunyuan.HunYuanVLModel, "HUNYUAN_VL", merged, axes=rng.choice([3, 4]))
+    omni_cases(random.Random(8))
 
 
 main()
