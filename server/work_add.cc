@@ -10,15 +10,14 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/checked_math.h"
-#include "kernels/core/key_bytes.h"
 #include "kernels/program/absolute_rows.h"
+#include "server/add_key.h"
 #include "server/add_work.h"
 #include "server/describe.h"
 #include "server/domain_ends.h"
-#include "server/fingerprint.h"
+#include "server/grid_points.h"
 #include "server/grpc_status.h"
 #include "server/positions_parser.h"
-#include "server/table_work.h"
 #include "server/tensor_parser.h"
 #include "server/weight_parser.h"
 #include "server/work_parsers.h"
@@ -27,11 +26,6 @@ namespace phasor::server {
 namespace {
 
 constexpr std::array kTensorTypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
-
-template <typename T>
-std::string HashOf(const std::vector<T>& values) {
-  return Sha256({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-}
 
 class AddParser {
  public:
@@ -44,7 +38,7 @@ class AddParser {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
     work_->PlaceNumbers();
-    WriteKey();
+    work_->key = KeyOfAdd(add_, *work_);
     return std::shared_ptr<const Work>(std::move(work_));
   }
 
@@ -156,10 +150,17 @@ class AddParser {
     const Tokens tokens{.batch = batch_, .sequence = sequence_, .packed_axis = layout_ == v1::LAYOUT_TD};
     absl::StatusOr<ParsedPositions> parsed = ParsePositions(message_.positions(), "positions", tokens, context_);
     if (!parsed.ok()) return parsed.status();
-    if (parsed->set.axes() > 1) {
-      return InvalidField("positions", absl::StrCat(parsed->set.axes(), " axes"), "one axis");
-    }
     work_->positions = std::move(parsed->set);
+    if (work_->positions.axes() > 1) {
+      grid_ = std::get_if<GridSinusoidalSpec>(&main_.spec.spec);
+      if (grid_ == nullptr) {
+        return InvalidField("positions", absl::StrCat(work_->positions.axes(), " axes"),
+                            "one axis: several are for grid_sinusoidal");
+      }
+      absl::StatusOr<PositionSet> rows = RowsOfGrid(*grid_, work_->positions, "positions");
+      if (!rows.ok()) return rows.status();
+      work_->positions = *std::move(rows);
+    }
     work_->per_batch = parsed->per_batch;
     work_->position_bytes = work_->positions.bytes();
     work_->warnings = WarningsFor(main_, work_->positions.largest, "positions");
@@ -241,6 +242,7 @@ class AddParser {
     if (width != dim_) {
       return InvalidField("add.gate.other", absl::StrCat("dim ", width), absl::StrCat(dim_, ", the spec's dim"));
     }
+    if (absl::Status status = CheckOtherGrid(*other); !status.ok()) return status;
     if (absl::Status status = CheckRows(*other); !status.ok()) return status;
     for (Note note : WarningsFor(*other, -1, "")) {
       note.field = absl::StrCat("add.gate.other", note.field.substr(std::min(note.field.size(), size_t{4})));
@@ -248,6 +250,15 @@ class AddParser {
     }
     work_->sources.push_back(*std::move(other));
     return ParseGateTensor(gate.gate());
+  }
+
+  // Coordinates were turned into rows of the one grid.
+  absl::Status CheckOtherGrid(const TableSource& other) const {
+    const auto* grid = std::get_if<GridSinusoidalSpec>(&other.spec.spec);
+    const bool same =
+        grid != nullptr && grid_ != nullptr && grid->grid == grid_->grid && grid->extra_rows == grid_->extra_rows;
+    if (grid_ == nullptr || same) return absl::OkStatus();
+    return InvalidField("add.gate.other", "another grid", "grid_sinusoidal with the grid of spec: positions have its axes");
   }
 
   absl::Status ParseGateTensor(const v1::Tensor& tensor) {
@@ -324,38 +335,12 @@ class AddParser {
     return absl::OkStatus();
   }
 
-  void WriteKey() {
-    KeyBytes key;
-    key.Text("add");
-    key.Int(add_.backward());
-    key.Int(work_->tasks.front().element_token_stride);
-    for (const AddTask& task : work_->tasks) key.Double(task.scale);
-    key.Int(add_.has_dropout());
-    if (add_.has_dropout()) {
-      key.Double(add_.dropout().probability());
-      key.Int(static_cast<int64_t>(add_.dropout().seed()));
-      key.Int(static_cast<int64_t>(add_.dropout().offset()));
-    }
-    key.Int(add_.zero_padding());
-    if (add_.zero_padding()) key.Text(HashOf(work_->positions.hidden));
-    if (!add_.backward()) {
-      key.Int(work_->per_batch);
-      key.Text(KeyOf(work_->positions));
-      for (const TableSource& source : work_->sources) key.Text(LayoutOf(source.spec.spec));
-      AppendContent(work_->gate.weight, key);
-      AppendContent(work_->first.weight, key);
-      AppendContent(work_->last.weight, key);
-      key.Text(HashOf(work_->ends.first));
-      key.Text(HashOf(work_->ends.last));
-    }
-    work_->key = std::move(key).Take();
-  }
-
   const v1::ApplyItem& message_;
   const v1::AddOperation& add_;
   ParseContext& context_;
   std::shared_ptr<AddWork> work_;
   TableSource main_;
+  const GridSinusoidalSpec* grid_ = nullptr;  // in main_, where positions have its axes
   v1::Layout layout_ = v1::LAYOUT_BSD;
   int64_t dim_ = 0, batch_ = 0, sequence_ = 0;
 };

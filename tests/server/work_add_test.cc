@@ -73,7 +73,7 @@ TEST(ParseAddTest, ErrorsNameTheField) {
             {kBad, "items[0].positions", "fractional", "whole"}},
            {Text("", "positions { multi_axis { axes { dtype: DTYPE_I32 shape: [3] data: \"" + std::string(12, '\1') +
                          "\" } axes { dtype: DTYPE_I32 shape: [3] data: \"" + std::string(12, '\1') + "\" } } }"),
-            {kBad, "items[0].positions", "2 axes", "one axis"}},
+            {kBad, "items[0].positions", "2 axes", "one axis: several are for grid_sinusoidal"}},
            {"items { spec { learned { num_positions: 2 dim: 4 } } add {} tensors { " + F32("[2, 3, 4]", 24) + " } }",
             {kBad, "items[0].spec.weights", "nothing", "table"}},
            {Text("scale: 2 scale_sqrt_dim: true"), {kBad, "items[0].add.scale", "2 with", "one of"}},
