@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/mask.h"
 #include "kernels/cpu/perceptron.h"
+#include "kernels/cpu/polar.h"
 #include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/relative_product.h"
 #include "kernels/cpu/rotate.h"
@@ -59,6 +60,9 @@ struct SliceRows {
   int64_t operator()(const GatherRowsTask& task) const { return GatherRowsPerSlice(task); }
   int64_t operator()(const FourierRowsTask& task) const { return FourierRowsPerSlice(task); }
   int64_t operator()(const AddTask& task) const { return AddRowsPerSlice(task); }
+  int64_t operator()(const PolarAngleTask& task) const { return PolarRowsPerSlice(task); }
+  int64_t operator()(const MixedAngleTask& task) const { return PolarRowsPerSlice(task); }
+  int64_t operator()(const PolarTask& task) const { return PolarRowsPerSlice(task); }
 };
 
 }  // namespace

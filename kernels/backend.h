@@ -22,6 +22,7 @@
 #include "kernels/tasks/add_tasks.h"
 #include "kernels/tasks/bias_tasks.h"
 #include "kernels/tasks/mask_tasks.h"
+#include "kernels/tasks/polar_tasks.h"
 #include "kernels/tasks/position_source.h"
 #include "kernels/tasks/score_tasks.h"
 #include "kernels/tasks/store_hint.h"
@@ -132,10 +133,11 @@ struct AssembleTask {
   StoreHint hint = StoreHint::kAuto;
 };
 
-using Task = std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
-                          PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask,
-                          ScoreProductTask, RelativeProductTask, GridProductTask, ContextualPositionTask, ScoreSumTask,
-                          ScoreOutputTask, RelativeValueTask, GatherRowsTask, FourierRowsTask, AddTask>;
+using Task =
+    std::variant<AngleTask, RotateTask, BiasVectorTask, ToeplitzTask, AssembleTask, WindowTask, PerceptronTask,
+                 PairPerceptronTask, SumDifferenceTask, PositionProductTask, MaskTask, BiasMatrixTask, ScoreProductTask,
+                 RelativeProductTask, GridProductTask, ContextualPositionTask, ScoreSumTask, ScoreOutputTask,
+                 RelativeValueTask, GatherRowsTask, FourierRowsTask, AddTask, PolarAngleTask, MixedAngleTask, PolarTask>;
 
 // Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
 using CancelFlag = std::atomic<bool>;

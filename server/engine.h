@@ -65,6 +65,7 @@ struct ApplyResult {
 struct ScoresResult {
   absl::Status status;
   StageTimes stages;
+  std::string fingerprint;  // 32 bytes
   int64_t payload_bytes = 0;
   double scale = 1;
   std::vector<Note> warnings;

@@ -12,6 +12,7 @@
 #include "google/rpc/error_details.pb.h"
 
 #include "kernels/encodings/encoding.h"
+#include "server/table_source.h"
 
 namespace phasor::server {
 namespace {
@@ -235,7 +236,8 @@ absl::Status AtPath(std::string_view prefix, const absl::Status& status) {
   if (const auto spec = SpecErrorOf(status)) {
     // The one field of a request that the kernels library judges and that is no part of the spec.
     if (spec->field == "sequence_length") return InvalidField(Join(prefix, spec->field), spec->given, spec->allowed);
-    return InvalidField(Join(absl::StrCat(Absl(prefix), "spec."), spec->field), spec->given, spec->allowed);
+    return InvalidField(Join(absl::StrCat(Absl(prefix), SourcePathOf(status), "."), spec->field), spec->given,
+                        spec->allowed);
   }
   auto info = DetailOf<google::rpc::ErrorInfo>(status);
   if (!info || !info->metadata().contains("field")) return status;

@@ -61,7 +61,8 @@ absl::Status ResourceNotFound(std::string_view field, std::string_view type, std
 absl::Status QuotaExceeded(std::string_view subject, std::string_view description);
 
 // The same error with `prefix` before the path of the field it is about ("items[3]." → "items[3].spec.rope.base"). An error
-// of Canonicalize or Resolve (SpecErrorOf) becomes InvalidField below `prefix` + "spec.". Other errors pass unchanged.
+// of Canonicalize or Resolve (SpecErrorOf) becomes InvalidField below `prefix` + "spec.", or below the path of its source
+// (AtSource). Other errors pass unchanged.
 absl::Status AtPath(std::string_view prefix, const absl::Status& status);
 
 // For the item's own status in an answer. OK gives an empty message. INTERNAL, UNKNOWN and DATA_LOSS say nothing but that

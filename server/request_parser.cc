@@ -209,6 +209,7 @@ absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, std::st
   absl::StatusOr<CanonicalSpec> canonical = CanonicalFromProto(message, &weights);
   if (!canonical.ok()) return AtSpecPath(path, canonical.status());
   TableSource source;
+  source.path = std::string(path);
   source.spec = *std::move(canonical);
   source.weight_bytes = weights.bytes();
   if (auto status = CheckEnum("precision", precision, v1::Precision_descriptor()); !status.ok()) return status;

@@ -68,9 +68,9 @@ bool WriteCommon(const R& result, size_t index, std::string_view backend, M* out
   }
   out->set_backend(std::string(backend));
   out->set_payload_bytes(result.payload_bytes);
-  if constexpr (requires { result.fingerprint; }) {
+  out->set_fingerprint(result.fingerprint);
+  if constexpr (requires { result.cache; }) {
     out->set_cache(ToProto(result.cache));
-    out->set_fingerprint(result.fingerprint);
     if (result.softmax_scale_multiplier) out->set_softmax_scale_multiplier(*result.softmax_scale_multiplier);
     out->mutable_rope_delta()->Add(result.rope_delta.begin(), result.rope_delta.end());
   }

@@ -8,27 +8,28 @@
 
 namespace phasor::server {
 std::string KeyOf(const RotateWork& work) {
+  const RotationRule& rule = work.rotation.rule;
   KeyBytes key;
   key.Text("rotate");
-  for (const int64_t value : {static_cast<int64_t>(work.kind), static_cast<int64_t>(work.pairing), work.first_channel,
-                              work.pairs, int64_t{work.negate}, int64_t{work.divide}, int64_t{work.per_batch},
-                              int64_t{work.scale.has_value()}, int64_t{work.xpos.has_value()}}) {
+  for (const int64_t value : {static_cast<int64_t>(rule.kind), static_cast<int64_t>(rule.pairing), rule.first_channel,
+                              rule.pairs, int64_t{rule.negate}, int64_t{rule.divide}, int64_t{work.rotation.per_batch},
+                              int64_t{rule.scale.has_value()}, int64_t{rule.xpos.has_value()}}) {
     key.Int(value);
   }
-  if (work.scale) {
-    key.Int(static_cast<int64_t>(work.scale->rule));
-    key.Double(work.scale->constant);
-    key.Double(work.scale->coefficient);
-    for (const int64_t value : {work.scale->training_length, work.scale->period, work.scale->shift}) key.Int(value);
+  if (rule.scale) {
+    key.Int(static_cast<int64_t>(rule.scale->rule));
+    key.Double(rule.scale->constant);
+    key.Double(rule.scale->coefficient);
+    for (const int64_t value : {rule.scale->training_length, rule.scale->period, rule.scale->shift}) key.Int(value);
   }
-  if (work.xpos) {
-    key.Double(work.xpos->scale_base);
-    key.Int(work.xpos->center);
+  if (rule.xpos) {
+    key.Double(rule.xpos->scale_base);
+    key.Int(rule.xpos->center);
   }
-  AppendContent(work.cos, key);
-  AppendContent(work.sin, key);
-  AppendContent(work.delta, key);
-  for (const RotateWork::Rotated& tensor : work.tensors) key.Int(tensor.is_query);
+  AppendContent(rule.cos, key);
+  AppendContent(rule.sin, key);
+  AppendContent(rule.delta, key);
+  for (const RotatedTensor& tensor : work.rotation.tensors) key.Int(tensor.is_query);
   key.Int(work.positions.count);
   for (int64_t axis = 0; axis < work.positions.axes(); ++axis) {
     KeyBytes ids;

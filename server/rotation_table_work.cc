@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "kernels/program/mixed_rotation.h"
 #include "kernels/program/polar.h"
 #include "kernels/program/rotation.h"
 #include "server/describe.h"
@@ -47,10 +46,13 @@ class RotationTableWork final : public Work {
     if (xpos) {
       AddXpos(std::get<AnglePlan>(plans[0]->plan), at, cos, sin, steps);
     } else if (const auto* mixed = std::get_if<MixedAnglePlan>(&plans[0]->plan)) {
-      const MixedRotationRows rows{mixed, at, std::nullopt, dtype, cos, sin};
-      Add(
-          steps, [rows](RowRange range, const CancelFlag* cancel) { return rows.Fill(range, cancel); },
-          pairs * table_heads * (1 + static_cast<int64_t>(mixed->frequencies.size()) / 8));
+      MixedAngleTask task;
+      task.plan = mixed;
+      task.positions = at.axes[0];
+      task.dtype = dtype;
+      task.cos = cos;
+      task.sin = sin;
+      steps.push_back(ProgramStep::Of(task, positions.count));
     } else {
       AddPolar(std::get<AnglePlan>(plans[0]->plan), at, cos, sin, steps);
     }
@@ -71,12 +73,6 @@ class RotationTableWork final : public Work {
   }
 
  private:
-  // `cost`: entries of a row.
-  void Add(std::vector<ProgramStep>& steps, ProgramStep::Function fill, int64_t cost) const {
-    steps.push_back(
-        ProgramStep::Of(std::move(fill), positions.count, std::max<int64_t>(1, 3000 / std::max<int64_t>(cost, 1))));
-  }
-
   void AddXpos(const AnglePlan& plan, const RotationPositions& at, void* cos, void* sin,
                std::vector<ProgramStep>& steps) const {
     auto decay = std::make_shared<Decay>(pairs, xpos->scale_base, xpos->center);
@@ -92,28 +88,36 @@ class RotationTableWork final : public Work {
     table->decay = std::move(decay);
     table->decay_sign = is_key ? -1 : 1;
     const RotationRows rows{table.get(), at, dtype, cos, sin, pairs};
-    Add(steps, [table, rows](RowRange range, const CancelFlag* cancel) { return rows.Fill(range, cancel); }, pairs);
+    steps.push_back(
+        ProgramStep::Of([table, rows](RowRange range, const CancelFlag* cancel) { return rows.Fill(range, cancel); },
+                        positions.count, std::max<int64_t>(1, 3000 / pairs)));
   }
 
   void AddPolar(const AnglePlan& plan, const RotationPositions& at, void* cos, void* sin,
                 std::vector<ProgramStep>& steps) const {
-    struct Phases {
-      std::vector<Turns> turns;
-      std::vector<float> deltas;
-    };
-    const auto phases = std::make_shared<Phases>();
-    if (delta) *phases = {PhasesOf(*delta), ClampedDeltas(*delta)};
-    PolarRows rows;
-    rows.plan = &plan;
-    if (delta) rows.phases = &phases->turns, rows.deltas = &phases->deltas;
-    rows.heads = table_heads;
-    rows.positions = at;
-    rows.dtype = dtype;
-    rows.cos = cos;
-    rows.sin = sin;
-    Add(
-        steps, [phases, rows](RowRange range, const CancelFlag* cancel) { return rows.Fill(range, cancel); },
-        pairs * table_heads);
+    if (!delta) {
+      AngleTask task;
+      task.plan = &plan;
+      task.positions = at.axes[0];
+      task.dtype = dtype;
+      task.cos = cos;
+      task.sin = sin;
+      task.row_stride = pairs;
+      steps.push_back(ProgramStep::Of(task, positions.count));
+      return;
+    }
+    PreparedPhases prepared = PreparePhases(delta);
+    steps.push_back(std::move(prepared.step));
+    PolarAngleTask task;
+    task.plan = &plan;
+    task.phases = prepared.phases.get();
+    task.heads = table_heads;
+    task.positions = at.axes[0];
+    task.dtype = dtype;
+    task.cos = cos;
+    task.sin = sin;
+    steps.push_back(ProgramStep::Of(task, positions.count));
+    steps.back().held = std::move(prepared.phases);
   }
 
   static void AddFrequencies(const Plan& plan, std::byte* out, std::vector<ProgramStep>& steps) {
@@ -218,12 +222,7 @@ std::string KeyOf(const RotationTableWork& work) {
     absl::StrAppend(&key, ",", work.xpos->center, ",");
   }
   if (work.delta) absl::StrAppend(&key, static_cast<int>(work.delta->dtype), ",", work.delta->digest, ",");
-  std::string ids;
-  for (int64_t row = 0; row < work.positions.count; ++row) {
-    const int64_t id = work.positions.at(row);
-    ids.append(reinterpret_cast<const char*>(&id), sizeof(id));
-  }
-  return key + Sha256(ids);
+  return key + KeyOf(work.positions);
 }
 
 }  // namespace
@@ -252,8 +251,9 @@ ParsedWork ParseRotationTableWork(const v1::PrecomputeItem& message, const Table
   if (auto status = UseSpec(message, spec, *work); !status.ok()) return status;
   absl::StatusOr<ParsedPositions> parsed = ParsePositions(window.positions(), "table.positions", std::nullopt, context);
   if (!parsed.ok()) return parsed.status();
-  if (!parsed->set.is_plain()) {
-    return InvalidField("table.positions", "fractional positions or several axes", "whole positions of one axis here");
+  if (parsed->set.axes() > 1 || (work->xpos && !parsed->set.is_plain())) {
+    return InvalidField("table.positions", "fractional positions or several axes",
+                        work->xpos ? "whole positions of one axis with xpos" : "one axis here");
   }
   work->positions = std::move(parsed->set);
   if (work->xpos) {

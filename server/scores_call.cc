@@ -44,6 +44,7 @@ void ScoresCall::Prepare(size_t i, int64_t queue_ns) {
   auto plans = ResolveSources(core(), *item(i).work);
   result(i).stages.build_ns += watch.ns();
   if (!plans.ok()) return EndItem(i, plans.status());
+  result(i).fingerprint = WorkFingerprint(*item(i).work, *plans);
   Describe(i);
   if (validate_only()) return EndItem();
   const auto self = std::static_pointer_cast<ScoresCall>(shared_from_this());

@@ -149,7 +149,8 @@ class Parser {
     if (status.ok() && message_.has_key_positions()) {
       status = Read(message_.key_positions(), "bias.key_positions", request.keys, &layout_.keys);
     }
-    layout_.rows_differ = traits_.batch > 0 || layout_.queries.stride > 0 || layout_.keys.stride > 0;
+    const bool gates_differ = traits_.sums_gates && layout_.masking.key_padding_batch_stride > 0;
+    layout_.rows_differ = traits_.batch > 0 || layout_.queries.stride > 0 || layout_.keys.stride > 0 || gates_differ;
     return status;
   }
 

@@ -3,11 +3,12 @@
 #include "kernels/core/key_bytes.h"
 
 namespace phasor::server {
+
 absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work) {
   PlanEntries plans;
   for (const TableSource& source : work.sources) {
     auto plan = core->plans.Resolve(source.spec, source.sequence_length, source.precision, source.weight_bytes);
-    if (!plan.ok()) return plan.status();
+    if (!plan.ok()) return AtSource(source, plan.status());
     plans.push_back(*std::move(plan));
   }
   return plans;

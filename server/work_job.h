@@ -19,7 +19,7 @@ namespace phasor::server {
 
 using PlanEntries = std::vector<std::shared_ptr<const PlanEntry>>;
 
-// Resolves every source of the work, on this thread. Errors: those of Resolve, below "spec".
+// Resolves every source of the work, on this thread. Errors: those of Resolve, below the source's path.
 absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work);
 
 // Plans found in the cache; empty when one is missing (and there are sources).

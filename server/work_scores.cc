@@ -1,4 +1,5 @@
 // Attention scores: what an item asks for, checked, as Work.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "server/masking_parser.h"
 #include "server/positions_parser.h"
 #include "server/query_scale_parser.h"
+#include "server/scores_key.h"
 #include "server/tensor_parser.h"
 #include "server/work_parsers.h"
 
@@ -112,7 +114,8 @@ class ScoresParser {
     if (!program.ok()) return FromProgram(program.status());
     absl::StatusOr<double> multiplier = Multiplier();
     if (!multiplier.ok()) return multiplier.status();
-    *scale = program->ScaleWith(*multiplier);
+    multiplier_ = *multiplier;
+    *scale = program->ScaleWith(multiplier_);
     return Finish(*std::move(program));
   }
 
@@ -203,12 +206,20 @@ class ScoresParser {
     }
     auto parsed = ParsePositions(message, path, Tokens{.batch = q_.batch, .sequence = tokens}, context_);
     if (!parsed.ok()) return parsed.status();
-    if (!parsed->set.is_plain()) {
-      return InvalidField(path, "several axes or fractions", "whole positions of one axis");
-    }
+    const PositionSet& set = parsed->set;
     out->per_batch = parsed->per_batch;
-    out->ids.resize(static_cast<size_t>(parsed->set.count));
-    for (int64_t i = 0; i < parsed->set.count; ++i) out->ids[static_cast<size_t>(i)] = parsed->set.at(i);
+    const auto count = static_cast<size_t>(set.count);
+    if (set.is_plain()) {
+      out->ids.resize(count);
+      for (size_t i = 0; i < count; ++i) out->ids[i] = set.at(static_cast<int64_t>(i));
+      return absl::OkStatus();
+    }
+    out->axes.resize(static_cast<size_t>(set.axes()));
+    for (size_t axis = 0; axis < out->axes.size(); ++axis) {
+      const PositionSource source = set.Source(static_cast<int64_t>(axis));
+      out->axes[axis].resize(count);
+      for (size_t i = 0; i < count; ++i) out->axes[axis][i] = CoordinateOf(source, static_cast<int64_t>(i)).value;
+    }
     return absl::OkStatus();
   }
 
@@ -227,6 +238,7 @@ class ScoresParser {
   absl::Status ParseSpecs() {
     std::optional<int64_t> sequence_length;
     if (message_.has_sequence_length()) sequence_length = message_.sequence_length();
+    settings_.sequence_length = sequence_length;
     if (message_.has_rotation()) {
       auto rotation = ParseSpec(message_.rotation(), "rotation", sequence_length);
       if (!rotation.ok()) return rotation.status();
@@ -293,9 +305,11 @@ class ScoresParser {
     work->q_layout = q_.layout;
     work->k_layout = k_.layout;
     work->scratch_bytes = work->program.scratch_bytes();
-    work->position_bytes =
-        static_cast<int64_t>(8 * (settings.query_positions.ids.size() + settings.key_positions.ids.size()));
-    work->key = std::move(key_);
+    for (const TokenPositions* side : {&settings.query_positions, &settings.key_positions}) {
+      const auto lists = static_cast<int64_t>(std::max<size_t>(1, side->axes.size()));
+      work->position_bytes += side->count() * lists * static_cast<int64_t>(sizeof(int64_t));
+    }
+    work->key = KeyOfScores(settings, work->program.ScaleWith(multiplier_), key_);
     return work;
   }
 
@@ -306,7 +320,8 @@ class ScoresParser {
   std::vector<TableSource> sources_;
   std::vector<Note> warnings_;
   std::optional<WorkInput> additive_;
-  std::string key_;
+  std::string key_;  // of the masking
+  double multiplier_ = 1;
 };
 
 }  // namespace

@@ -66,7 +66,16 @@ class WindowBiasWork final : public Work {
             .batch_row = batch_row,
             .query_positions = row_of(layout_.queries, layout_.rows()),
             .key_positions = row_of(layout_.keys, layout_.request.keys),
+            .key_padding = Padding(batch_row),
             .out = out};
+  }
+
+  std::span<const uint8_t> Padding(int64_t batch_row) const {
+    const Masking& masking = layout_.masking;
+    if (masking.key_padding.empty()) return {};
+    return std::span(masking.key_padding)
+        .subspan(static_cast<size_t>(batch_row * masking.key_padding_batch_stride),
+                 static_cast<size_t>(layout_.request.keys));
   }
 
   // The first batch row to all others.

@@ -3,6 +3,7 @@
 #define PHASOR_KERNELS_CORE_TURNS_H_
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace phasor {
@@ -17,6 +18,30 @@ struct Turns {
   bool IsZero() const { return (limb[0] | limb[1] | limb[2] | limb[3]) == 0; }
 };
 
+// 1 − the fraction of a phase (two's complement); its integer part is dropped.
+inline Turns Backwards(const Turns& phase) {
+  Turns result;
+  uint64_t borrow = 0;
+  for (int i = 0; i < 3; ++i) {
+    const unsigned __int128 difference = (static_cast<unsigned __int128>(1) << 64) - phase.limb[i] - borrow;
+    result.limb[i] = static_cast<uint64_t>(difference);
+    borrow = (difference >> 64) == 0 ? 1 : 0;
+  }
+  return result;
+}
+
+// The fractions of two phases added, modulo one turn.
+inline Turns AddPhases(const Turns& a, const Turns& b) {
+  Turns sum;
+  unsigned __int128 carry = 0;
+  for (int i = 0; i < 3; ++i) {
+    carry += static_cast<unsigned __int128>(a.limb[i]) + b.limb[i];
+    sum.limb[i] = static_cast<uint64_t>(carry);
+    carry >>= 64;
+  }
+  return sum;
+}
+
 // frequency × position, modulo one turn: the integer part of the result is dropped. Any int64_t position whose magnitude is
 // below 2^63; a negative one gives 1 − the phase of its magnitude (two's complement of the fraction).
 inline Turns PhaseOf(const Turns& frequency, int64_t position) {
@@ -28,16 +53,33 @@ inline Turns PhaseOf(const Turns& frequency, int64_t position) {
     phase.limb[i] = static_cast<uint64_t>(carry);
     carry >>= 64;
   }
-  if (position < 0) {
-    uint64_t borrow = 0;
-    for (int i = 0; i < 3; ++i) {
-      const unsigned __int128 difference =
-          (static_cast<unsigned __int128>(1) << 64) - phase.limb[i] - borrow;  // 2^64 − limb − borrow
-      phase.limb[i] = static_cast<uint64_t>(difference);
-      borrow = (difference >> 64) == 0 ? 1 : 0;
-    }
+  return position < 0 ? Backwards(phase) : phase;
+}
+
+// The same of a fractional position, 0 or 2^-64 ≤ |position| < 2^31, cut below 2^-192 of a turn. Equal to the above where
+// the position is a whole number.
+inline Turns PhaseOfFraction(const Turns& frequency, double position) {
+  const uint64_t bits = std::bit_cast<uint64_t>(position);
+  const auto field = static_cast<int>(bits >> 52 & 0x7ff);
+  if (field == 0) return Turns{};
+  // |position| = mantissa·2^-shift, 22 ≤ shift ≤ 116.
+  const uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52;
+  const int shift = 1075 - field;
+  uint64_t product[6] = {};
+  unsigned __int128 carry = 0;
+  for (int i = 0; i < 4; ++i) {
+    carry += static_cast<unsigned __int128>(frequency.limb[i]) * mantissa;
+    product[i] = static_cast<uint64_t>(carry);
+    carry >>= 64;
   }
-  return phase;
+  product[4] = static_cast<uint64_t>(carry);
+  Turns phase;
+  for (int i = 0; i < 3; ++i) {
+    const int word = i + shift / 64;
+    const unsigned __int128 pair = static_cast<unsigned __int128>(product[word + 1]) << 64 | product[word];
+    phase.limb[i] = static_cast<uint64_t>(pair >> shift % 64);
+  }
+  return position < 0 ? Backwards(phase) : phase;
 }
 
 }  // namespace phasor

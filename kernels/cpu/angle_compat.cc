@@ -1,17 +1,13 @@
 // Tables as float32 libraries mean them: angle = fl32(fl32(inv_freq)·fl32(position)), cos and sin of that float correctly
-// rounded to f32, times fl32(A) in f32 (inverse: divided by it), then one cast.
-//
-// Error of z: with 2/π = h + l + δ, |δ| < 2^-107, the rest after n quarters is fma(a, h, −n) + a·l, each operation within 1u
-// of its own result: ≤ 3u relative and |a|·2^-106 absolute. No float is nearer to a multiple of π/2 than 2^-31, zero apart
-// (Muller, Elementary Functions: 16367173·2^72 is the worst, 2^-30.2), so that for |a| < 2^31 the absolute part is below
-// 2^-44 of the rest. With the polynomial's 2^-41 that is within the bound of 2^-40·|z|. Rows with larger angles, or with
-// ones whose sine could be denormal, take the exact path throughout.
+// rounded to f32 (angle_compat-inl.h), times fl32(A) in f32 (inverse: divided by it), then one cast. Rows with larger angles
+// than the polynomial takes, or with ones whose sine could be denormal, take the exact path throughout.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/angle_compat.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 #include "kernels/cpu/angle-inl.h"
+#include "kernels/cpu/angle_compat-inl.h"
 #include "kernels/cpu/angle_kernels.h"
 #include "kernels/cpu/angle_repair.h"
 #include "kernels/cpu/angle_rounding-inl.h"
@@ -20,48 +16,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
 namespace HWY_NAMESPACE {
-
-constexpr double kBound = 0x1p-40;
-constexpr int kTogether = 4;  // vectors of a row worked on side by side
-
-HWY_INLINE VD ToF64(VF v) { return hn::PromoteTo(DD(), v); }
-
-// e^(i·angle), each component within kBound, relative, for 2^-120 < |angle| < 2^31 or 0.
-template <int kCount>
-HWY_INLINE void EvaluateCompat(const VF (&angle)[kCount], Complex (&z)[kCount]) {
-  const DD d;
-  const VD two_over_pi = hn::Set(d, 0x1.45f306dc9c883p-1);
-  const VD two_over_pi_low = hn::Set(d, -0x1.6b01ec5417056p-55);
-  // Adding 1.5·2^52 rounds to a whole number, whose low bits are then those of the sum.
-  const VD magic = hn::Set(d, 0x1.8p52);
-  VD sum[kCount], rest[kCount];
-  HWY_UNROLL(4)
-  for (int v = 0; v < kCount; ++v) {
-    const VD a = ToF64(angle[v]);
-    sum[v] = Fma(a, two_over_pi, magic);
-    const VD n = hn::Sub(sum[v], magic);
-    rest[v] = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
-  }
-  SinCosFast(rest, z);
-  HWY_UNROLL(4)
-  for (int v = 0; v < kCount; ++v) z[v] = TurnByQuarters(z[v], hn::BitCast(DU64(), sum[v]));
-}
-
-// Decides the entries of one vector of a row by bounds that hold for every value.
-HWY_INLINE void RepairCompat(Complex z, VF angle, float* cos_out, float* sin_out) {
-  double cos[kLanes], sin[kLanes];
-  float angles[kLanes];
-  hn::StoreU(z.cos, DD(), cos);
-  hn::StoreU(z.sin, DD(), sin);
-  hn::StoreU(angle, DF(), angles);
-  const auto is_sure = [](double v) {
-    return BitsOf(Narrow<float>(v * (1 + kBound))) == BitsOf(Narrow<float>(v * (1 - kBound)));
-  };
-  for (int64_t i = 0; i < kLanes; ++i) {
-    if (!is_sure(cos[i])) cos_out[i] = CompatEntry(angles[i], Component::kCos);
-    if (!is_sure(sin[i])) sin_out[i] = CompatEntry(angles[i], Component::kSin);
-  }
-}
 
 // The frequencies of a chunk, padded to whole vectors by zeros.
 struct CompatChunk {
@@ -95,49 +49,8 @@ HWY_INLINE void RunCompatRow(const CompatChunk& chunk, int64_t columns, float p,
     }
     return;
   }
-  const auto angle_at = [&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, chunk.inv_freq + i), hn::Set(d, p)); };
-  // The values of kCount vectors.
-  const auto run = [&]<int kCount>(int64_t i, Complex(&z)[kCount], Doubts<float>& doubts) HWY_ATTR {
-    VF angle[kCount];
-    for (int v = 0; v < kCount; ++v) angle[v] = angle_at(i + v * kLanes);
-    EvaluateCompat(angle, z);
-    for (int v = 0; v < kCount; ++v) {
-      EmitRelative(z[v].cos, cos + i + v * kLanes, doubts);
-      EmitRelative(z[v].sin, sin + i + v * kLanes, doubts);
-    }
-  };
-  Doubts<float> doubts = NoDoubts<float>();
-  int64_t next = 0;
-  for (; next + kTogether * kLanes <= columns; next += kTogether * kLanes) {
-    Complex z[kTogether];
-    run(next, z, doubts);
-  }
-  for (; next < columns; next += kLanes) {
-    Complex z[1];
-    run(next, z, doubts);
-  }
-  if (HWY_LIKELY(!AnyRelative(doubts))) return;
-  for (int64_t i = 0; i < columns; i += kLanes) {
-    doubts = NoDoubts<float>();
-    Complex z[1];
-    run(i, z, doubts);
-    if (AnyRelative(doubts)) RepairCompat(z[0], angle_at(i), cos + i, sin + i);
-  }
-}
-
-HWY_INLINE void Cast(VF v, float* out) { hn::StoreU(v, DF(), out); }
-HWY_INLINE void Cast(VF v, double* out) { hn::StoreU(ToF64(v), DD(), out); }
-template <typename T>
-HWY_INLINE void Cast(VF v, T* out) {
-#if HWY_TARGET == HWY_SCALAR
-  *out = Narrow<T>(hn::GetLane(v));
-#else
-  if constexpr (std::is_same_v<T, F16>) {
-    hn::StoreU(NarrowToF16(DF(), v), hn::Rebind<uint16_t, DF>(), reinterpret_cast<uint16_t*>(out));
-  } else {
-    hn::StoreU(NarrowToBF16(DF(), v), hn::Rebind<uint16_t, DF>(), reinterpret_cast<uint16_t*>(out));
-  }
-#endif
+  RunCompatAngles(
+      columns, [&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, chunk.inv_freq + i), hn::Set(d, p)); }, cos, sin);
 }
 
 // values·factor or values/factor in f32, cast to T.

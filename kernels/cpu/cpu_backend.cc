@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_target.h"
 #include "kernels/cpu/mask.h"
 #include "kernels/cpu/perceptron.h"
+#include "kernels/cpu/polar.h"
 #include "kernels/cpu/position_terms.h"
 #include "kernels/cpu/relative_product.h"
 #include "kernels/cpu/rotate.h"
@@ -102,6 +103,15 @@ class CpuBackend final : public Backend {
   }
   absl::Status RunTask(const AddTask& task, RowRange rows, const CancelFlag* cancel) const {
     return RunAdd(task, rows, cancel);
+  }
+  absl::Status RunTask(const PolarAngleTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunPolar(task, rows, cancel);
+  }
+  absl::Status RunTask(const MixedAngleTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunPolar(task, rows, cancel);
+  }
+  absl::Status RunTask(const PolarTask& task, RowRange rows, const CancelFlag* cancel) const {
+    return RunPolar(task, rows, cancel);
   }
 
   mutable AngleSetupCache setups_;

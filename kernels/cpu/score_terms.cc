@@ -94,6 +94,10 @@ bool ContextualRange(const ContextualPositionTask& task, int64_t begin, int64_t 
     const int64_t query = task.positions.query[place.batch * task.positions.query_batch_stride + place.query];
     const int64_t* key = task.positions.key + place.batch * task.positions.key_batch_stride;
     Gates(scores, key, query, shape.keys, gates.data());
+    if (task.key_padding != nullptr) {
+      const uint8_t* padding = task.key_padding + place.batch * task.key_padding_batch_stride;
+      for (int64_t j = 0; j < shape.keys; ++j) gates[j] = padding[j] == 0 ? 0.0 : gates[j];
+    }
     SuffixSum(gates.data(), shape.keys, 0.0, gates.data());
     const double* table = task.table + place.head * task.table_head_stride;
     // Positions go up to the number of keys at most, but NaN counts as the last row there is; the first sum has it if any

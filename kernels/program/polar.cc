@@ -1,122 +1,54 @@
 #include "kernels/program/polar.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 
-#include "kernels/core/math.h"
-#include "kernels/core/narrow.h"
 #include "kernels/core/sincos.h"
 #include "kernels/encodings/wide.h"
 
 namespace phasor {
 namespace {
 
-bool IsCancelled(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+constexpr double kLeast = -2 * 3.141592653589793;
 
-template <typename T>
-T Get(const void* base, int64_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(base) + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-  return value;
-}
-template <typename T>
-void Put(void* base, int64_t index, T value) {
-  std::memcpy(static_cast<char*>(base) + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
-}
-
-// The fractions of two phases added, modulo one turn.
-Turns Add(const Turns& a, const Turns& b) {
-  Turns sum;
-  unsigned __int128 carry = 0;
-  for (int i = 0; i < 3; ++i) {
-    carry += static_cast<unsigned __int128>(a.limb[i]) + b.limb[i];
-    sum.limb[i] = static_cast<uint64_t>(carry);
-    carry >>= 64;
+void Prepare(const Weight& delta, int64_t index, PolarPhases* phases) {
+  const double value = delta.at(index);
+  const auto i = static_cast<size_t>(index);
+  if (value < 0) {
+    const Wide part = Wide(value) / (Wide(2.0) * Pi());  // −1 … 0: one turn more is the same angle
+    phases->turns[i] = part <= -1.0 ? Turns{} : ToTurns(part + 1.0);
   }
-  return sum;
-}
-
-// Rounded to f32, and cast.
-template <typename T>
-T ByFloat(const Real128& value) {
-  if constexpr (sizeof(T) > sizeof(float)) {
-    return Widen<T>(RoundTo<float>(value));
-  } else {
-    return Narrow<T>(RoundTo<float>(value));
-  }
-}
-
-template <typename T>
-void FillRow(const PolarRows& rows, int64_t row) {
-  const int64_t position = CoordinateOf(rows.positions.axes[0], row).whole;
-  const int64_t n = rows.plan->pairs();
-  const bool compat = rows.plan->precision == Precision::kCompatF32;
-  for (int64_t h = 0; h < rows.heads; ++h) {
-    for (int64_t i = 0; i < n; ++i) {
-      const auto pair = static_cast<size_t>(i);
-      SinCos128 exact;
-      if (compat) {
-        float angle = rows.plan->inv_freq_f32[pair] * static_cast<float>(position);
-        if (rows.deltas != nullptr) angle += (*rows.deltas)[static_cast<size_t>(h * n + i) % rows.deltas->size()];
-        exact = SinCosOfRadians(angle);
-      } else {
-        Turns phase = PhaseOf(rows.plan->frequencies[pair], position);
-        if (rows.phases != nullptr) phase = Add(phase, (*rows.phases)[static_cast<size_t>(h * n + i) % rows.phases->size()]);
-        exact = SinCosOfPosition(phase, 1);
-      }
-      const int64_t at = (row * rows.heads + h) * n + i;
-      Put<T>(rows.cos, at, compat ? ByFloat<T>(exact.cos) : RoundTo<T>(exact.cos));
-      Put<T>(rows.sin, at, compat ? ByFloat<T>(exact.sin) : RoundTo<T>(exact.sin));
-    }
-  }
-}
-
-template <typename T>
-void ApplyHead(const PolarApply& apply, int64_t x, int64_t y, int64_t table) {
-  using C = ComputeType<T>;
-  for (int64_t i = 0; i < apply.head_dim; ++i) {
-    const C radius = math::Softplus(Widen<C>(Get<T>(apply.x, x + i)));
-    Put(apply.y, y + i, Narrow<T>(radius * Get<C>(apply.cos, table + i)));
-    Put(apply.y, y + apply.head_dim + i, Narrow<T>(radius * Get<C>(apply.sin, table + i)));
-  }
+  const SinCos128 exact = SinCosOfPosition(phases->turns[i], 1);
+  phases->cos[i] = RoundTo<double>(exact.cos);
+  phases->sin[i] = RoundTo<double>(exact.sin);
+  phases->radians[i] = static_cast<float>(std::clamp(std::isnan(value) ? 0.0 : value, kLeast, 0.0));
 }
 
 }  // namespace
 
-std::vector<Turns> PhasesOf(const Weight& delta) {
-  std::vector<Turns> phases;
-  const Wide turn = Wide(2.0) * Pi();
-  for (const double value : delta.values()) {
-    Turns phase;
-    if (value < 0) {
-      const Wide part = Wide(value) / turn;  // −1 … 0: one turn less it is the same angle
-      phase = part <= -1.0 ? Turns{} : ToTurns(part + 1.0);
+PreparedPhases PreparePhases(const WeightRef& delta) {
+  const auto count = static_cast<size_t>(delta->elements());
+  const auto phases = std::make_shared<PolarPhases>();
+  phases->turns.resize(count);
+  phases->cos.resize(count);
+  phases->sin.resize(count);
+  phases->radians.resize(count);
+  const auto run = [phases, weight = delta.shared()](RowRange rows, const CancelFlag*) {
+    for (int64_t i = rows.begin; i < rows.end; ++i) Prepare(*weight, i, phases.get());
+    return absl::OkStatus();
+  };
+  return {phases, ProgramStep::Of(run, delta->elements(), 500)};
+}
+
+ProgramStep FactorStep(const PositionScale& scale, const PositionSource& positions, int64_t count, double* factors) {
+  const auto run = [scale, positions, factors](RowRange rows, const CancelFlag* cancel) -> absl::Status {
+    for (int64_t i = rows.begin; i < rows.end; ++i) {
+      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return absl::CancelledError("factors: cancelled");
+      factors[i] = ScaleAt(scale, CoordinateOf(positions, i).value);
     }
-    phases.push_back(phase);
-  }
-  return phases;
-}
-
-absl::Status PolarRows::Fill(RowRange rows, const CancelFlag* cancel) const {
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    if (IsCancelled(cancel)) return absl::CancelledError("polar table: cancelled");
-    VisitFloat(dtype, [&](auto tag) { FillRow<typename decltype(tag)::type>(*this, row); });
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PolarApply::Run(RowRange tokens, const CancelFlag* cancel) const {
-  for (int64_t t = tokens.begin; t < tokens.end; ++t) {
-    if (IsCancelled(cancel)) return absl::CancelledError("polar embedding: cancelled");
-    VisitFloat(dtype, [&](auto tag) {
-      for (int64_t h = 0; h < heads; ++h) {
-        ApplyHead<typename decltype(tag)::type>(*this, t * x_token_stride + h * x_head_stride,
-                                                t * y_token_stride + h * y_head_stride,
-                                                t * table_stride + h * table_head_stride);
-      }
-    });
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  };
+  return ProgramStep::Of(run, count, 8);
 }
 
 }  // namespace phasor

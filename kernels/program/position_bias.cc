@@ -59,6 +59,19 @@ struct Gates {
   int64_t count() const { return plan->keys(); }
   int64_t blocks() const { return (count() + sums::kScanBlock - 1) / sums::kScanBlock; }
 
+  // Gates count but for those at positions that only padding has.
+  void FindPadding() const {
+    std::fill_n(at.counts, count(), uint8_t{1});
+    if (part.key_padding.empty()) return;
+    const auto mark = [this](uint8_t kind) {
+      for (size_t i = 0; i < part.key_padding.size(); ++i) {
+        if (part.key_padding[i] == kind) at.counts[part.key_positions[i]] = kind;
+      }
+    };
+    mark(0);
+    mark(1);
+  }
+
   // Rows are (head, block) pairs.
   void SumWithin(RowRange rows) const {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -68,7 +81,7 @@ struct Gates {
       DoubleDouble sum;
       for (int64_t j = first; j < std::min(first + sums::kScanBlock, count()); ++j) {
         const double gate = plan->gates->at(from + j);
-        sum = Plus(sum, plan->logits ? math::LogSigmoid(gate) : gate);
+        if (at.counts[j] != 0) sum = Plus(sum, plan->logits ? math::LogSigmoid(gate) : gate);
         at.within_hi[head * count() + j] = sum.hi;
         at.within_lo[head * count() + j] = sum.lo;
       }
@@ -206,6 +219,7 @@ GateScratch ForgettingBiasScratch(ScratchCutter& cutter, int64_t heads, int64_t 
   at.key_lo = cutter.Doubles(heads * keys);
   at.query_positions = cutter.Doubles(queries);
   at.key_positions = cutter.Doubles(keys);
+  at.counts = reinterpret_cast<uint8_t*>(cutter.Bytes(gates));
   return at;
 }
 
@@ -213,6 +227,7 @@ void AppendForgettingBias(const ForgettingBiasPlan& plan, const BiasPart& part, 
                           std::vector<ProgramStep>* steps) {
   ScratchCutter cutter(scratch);
   const Gates gates{&plan, part, ForgettingBiasScratch(cutter, part.heads, plan.keys(), part.queries(), part.keys())};
+  const auto padding = [gates](RowRange, const CancelFlag*) { return gates.FindPadding(), absl::OkStatus(); };
   const auto within = [gates](RowRange rows, const CancelFlag*) { return gates.SumWithin(rows), absl::OkStatus(); };
   const auto blocks = [gates](RowRange heads, const CancelFlag*) { return gates.SumBlocks(heads), absl::OkStatus(); };
   const auto pick = [gates](RowRange heads, const CancelFlag*) { return gates.PickAll(heads), absl::OkStatus(); };
@@ -222,6 +237,7 @@ void AppendForgettingBias(const ForgettingBiasPlan& plan, const BiasPart& part, 
     std::copy(p.key_positions.begin(), p.key_positions.end(), gates.at.key_positions);
     return absl::OkStatus();
   };
+  steps->push_back(ProgramStep::Of(padding, 1, 1));
   steps->push_back(ProgramStep::Of(within, part.heads * gates.blocks(), 256));
   steps->push_back(ProgramStep::Of(blocks, part.heads, 1));
   steps->push_back(ProgramStep::Of(pick, part.heads, std::max<int64_t>(1, 65536 / (part.queries() + part.keys()))));

@@ -38,6 +38,7 @@ struct GateScratch {
   double *query_hi, *query_lo;    // [heads, queries]
   double *key_hi, *key_lo;        // [heads, keys]
   double *query_positions, *key_positions;
+  uint8_t* counts;  // [gates], 0: those of padding
 };
 GateScratch ForgettingBiasScratch(ScratchCutter& cutter, int64_t heads, int64_t gates, int64_t queries, int64_t keys);
 

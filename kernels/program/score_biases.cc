@@ -156,7 +156,8 @@ PlacedBias PlaceByDistance(const EncodingSpec& bias, const Kind& kind, const Pla
 PlacedBias PlaceWhole(const EncodingSpec& bias, const Kind& kind, const Plan* plan, const TermContext& context,
                       ScratchCutter& cutter, std::vector<ProgramStep>* prepare) {
   const ScoreSettings& s = *context.settings;
-  const bool by_batch = kind.batch > 0 || s.query_positions.per_batch || s.key_positions.per_batch;
+  const bool gates_differ = std::holds_alternative<ForgettingBiasSpec>(bias) && s.masking.key_padding_batch_stride > 0;
+  const bool by_batch = kind.batch > 0 || s.query_positions.per_batch || s.key_positions.per_batch || gates_differ;
   const int64_t parts = by_batch ? s.shape.batch : 1;
   const int64_t size = s.shape.heads * s.shape.queries * s.shape.keys;
   double* all = cutter.Doubles(parts * size);
@@ -179,6 +180,11 @@ PlacedBias PlaceWhole(const EncodingSpec& bias, const Kind& kind, const Plan* pl
     part.batch_row = kind.batch > 0 ? b : 0;
     part.query_positions = row(queries, s.query_positions.per_batch, s.shape.queries);
     part.key_positions = row(keys, s.key_positions.per_batch, s.shape.keys);
+    if (!s.masking.key_padding.empty()) {
+      part.key_padding =
+          std::span(s.masking.key_padding)
+              .subspan(static_cast<size_t>(b * s.masking.key_padding_batch_stride), static_cast<size_t>(s.shape.keys));
+    }
     part.out = all + b * size;
     AppendBiasSteps(*plan, part, scratch, prepare);
   }

@@ -132,14 +132,19 @@ void Place(const CopeSpec& s, const Plan*, const TermContext& context, ScratchCu
         return absl::OkStatus();
       },
       heads * count, 256));
-  add->push_back(ContextualPositionTask{.shape = settings.shape,
-                                        .q = context.q,
-                                        .positions = context.positions,
-                                        .table = table,
-                                        .table_rows = count,
-                                        .table_head_stride = by_head ? count * dim : 0,
-                                        .keep_content = !settings.omit_content,
-                                        .scores = context.scores});
+  ContextualPositionTask task{.shape = settings.shape,
+                              .q = context.q,
+                              .positions = context.positions,
+                              .table = table,
+                              .table_rows = count,
+                              .table_head_stride = by_head ? count * dim : 0,
+                              .keep_content = !settings.omit_content,
+                              .scores = context.scores};
+  if (const Masking& masking = settings.masking; !masking.key_padding.empty()) {
+    task.key_padding = masking.key_padding.data();
+    task.key_padding_batch_stride = masking.key_padding_batch_stride;
+  }
+  add->push_back(task);
 }
 
 // ---- Decomposed.

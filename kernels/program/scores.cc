@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/checked_math.h"
+#include "kernels/program/polar.h"
 #include "kernels/program/score_biases.h"
+#include "kernels/program/score_rotation.h"
 #include "kernels/program/score_terms.h"
 #include "kernels/program/scratch.h"
 
@@ -29,20 +31,7 @@ double* RowZero(double* at, int64_t first, int64_t keys) {
   return reinterpret_cast<double*>(address);
 }
 
-const RopeSpec& RopeOf(const ScoreSettings& s) { return std::get<RopeSpec>(*s.rotation); }
-
 // ---- Checks.
-
-absl::Status CheckRotation(const ScoreSettings& s) {
-  if (!s.rotation) return absl::OkStatus();
-  const RopeSpec* rope = std::get_if<RopeSpec>(&*s.rotation);
-  if (rope == nullptr || rope->axes || rope->xpos) {
-    return MakeSpecError("rotation", std::string(SchemeOf(*s.rotation).name), "rope of one axis, without xpos");
-  }
-  if (rope->head_dim == s.shape.dim) return absl::OkStatus();
-  return MakeSpecError("rotation.rope.head_dim", absl::StrCat(rope->head_dim),
-                       absl::StrCat(s.shape.dim, ", the channels of q"));
-}
 
 absl::Status CheckTerms(const ScoreSettings& s) {
   int contextual = 0, values = 0;
@@ -79,58 +68,6 @@ absl::Status CheckShape(const ScoreSettings& s) {
     return MakeSpecError("scale", absl::StrCat(*s.scale), "finite, > 0");
   }
   return absl::OkStatus();
-}
-
-// ---- Rotation.
-
-struct AngleTables {
-  void *cos = nullptr, *sin = nullptr;
-};
-
-AngleTables CutAngles(ScratchCutter& cutter, int64_t rows, int64_t pairs, DType dtype) {
-  const int64_t bytes = rows * pairs * SizeOf(dtype);
-  void* cos = cutter.Bytes(bytes);
-  return {cos, cutter.Bytes(bytes)};
-}
-
-// Rotates the tokens of one tensor where they lie.
-void AppendRotation(const ScoreSettings& s, const AnglePlan* plan, const TokenPositions& positions, int64_t tokens,
-                    int64_t heads, const HeadVectors& layout, void* data, ScratchCutter& cutter,
-                    std::vector<ProgramStep>* steps) {
-  const RopeSpec& rope = RopeOf(s);
-  const int64_t pairs = *rope.rotary_dim / 2;
-  const DType dtype = s.tensor_dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-  const int64_t rows = static_cast<int64_t>(positions.ids.size());
-  const AngleTables tables = CutAngles(cutter, rows, pairs, dtype);
-  if (tables.cos == nullptr) return;
-  AngleTask angles;
-  angles.plan = plan;
-  angles.positions.ids = positions.ids;
-  angles.dtype = dtype;
-  angles.cos = tables.cos;
-  angles.sin = tables.sin;
-  angles.row_stride = pairs;
-  steps->push_back(ProgramStep::Of(angles, rows));
-  RotateTask rotate;
-  rotate.dtype = s.tensor_dtype;
-  rotate.pairing = *rope.pairing;
-  rotate.tokens = tokens;
-  rotate.head_dim = rope.head_dim - rope.first_channel;
-  rotate.pairs = pairs;
-  rotate.x_token_stride = rotate.y_token_stride = layout.token_stride;
-  rotate.x_head_stride = rotate.y_head_stride = layout.head_stride;
-  rotate.table_stride = pairs;
-  // Batch rows whose positions are the same count as more heads where their addresses go on so.
-  const bool at_once = !positions.per_batch && layout.batch_stride == heads * layout.head_stride;
-  rotate.heads = at_once ? s.shape.batch * heads : heads;
-  for (int64_t b = 0; b < (at_once ? 1 : s.shape.batch); ++b) {
-    const int64_t row = positions.per_batch ? b * tokens : 0;
-    std::byte* at = static_cast<std::byte*>(data) + (b * layout.batch_stride + rope.first_channel) * SizeOf(s.tensor_dtype);
-    rotate.x = rotate.y = at;
-    rotate.cos = static_cast<std::byte*>(tables.cos) + row * pairs * SizeOf(dtype);
-    rotate.sin = static_cast<std::byte*>(tables.sin) + row * pairs * SizeOf(dtype);
-    steps->push_back(ProgramStep::Of(rotate, tokens));
-  }
 }
 
 // ---- All of it.
@@ -171,19 +108,10 @@ class Layout {
 
  private:
   void PlaceQueryScale() {
-    const std::vector<int64_t>& ids = s_.query_positions.ids;
-    double* factors = cutter_.Doubles(static_cast<int64_t>(ids.size()));
+    const int64_t count = s_.query_positions.count();
+    double* factors = cutter_.Doubles(count);
     if (factors == nullptr) return;
-    prepare_.push_back(ProgramStep::Of(
-        [&s = s_, factors](RowRange rows, const CancelFlag* cancel) {
-          for (int64_t i = rows.begin; i < rows.end; ++i) {
-            if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
-              return absl::CancelledError("scores: cancelled");
-            factors[i] = ScaleAt(*s.query_scale, static_cast<double>(s.query_positions.ids[static_cast<size_t>(i)]));
-          }
-          return absl::OkStatus();
-        },
-        static_cast<int64_t>(ids.size()), 8));
+    prepare_.push_back(FactorStep(*s_.query_scale, s_.query_positions.Source().axes[0], count, factors));
     context_.q.factor = factors;
     context_.q.factor_batch_stride = s_.query_positions.per_batch ? s_.shape.queries : 0;
   }
@@ -193,12 +121,9 @@ class Layout {
   void Place() {
     size_t next = 0;
     if (s_.rotation) {
-      const Plan* plan = PlanAt(next++);
-      const AnglePlan* angles = plan == nullptr ? nullptr : &std::get<AnglePlan>(*plan);
-      AppendRotation(s_, angles, s_.query_positions, s_.shape.queries, s_.shape.heads, memory_.q_layout, memory_.q, cutter_,
-                     &prepare_);
-      AppendRotation(s_, angles, s_.key_positions, s_.shape.keys, s_.key_heads, memory_.k_layout, memory_.k, cutter_,
-                     &prepare_);
+      const Resolved* plan = next < plans_.size() ? plans_[next] : nullptr;
+      ++next;
+      PlaceRotation(s_, plan, &context_.q.q, &context_.k.k, cutter_, &prepare_);
     }
     for (const EncodingSpec& term : s_.terms) {
       std::vector<Task>* add = std::holds_alternative<CopeSpec>(term) ? &contextual_
@@ -244,6 +169,7 @@ class Layout {
     if (!s_.omit_content || !contextual_.empty()) {
       ScoreProductTask product;
       product.shape = s_.shape;
+      product.shape.dim = RotatedDim(s_);
       product.q = context_.q;
       product.k = context_.k;
       Append(product, rows, steps);
@@ -340,6 +266,13 @@ class Layout {
 };
 
 }  // namespace
+
+RotationPositions TokenPositions::Source() const {
+  RotationPositions positions;
+  if (is_plain()) positions.axes[0].ids = ids;
+  for (size_t axis = 0; axis < axes.size(); ++axis) positions.axes[axis].fractional_ids = axes[axis];
+  return positions;
+}
 
 absl::StatusOr<ScoreProgram> ScoreProgram::Make(ScoreSettings settings) {
   for (const auto& check : {CheckShape, CheckRotation, CheckTerms, CheckBiases}) {

@@ -27,8 +27,14 @@ enum class ScaleOrder : uint8_t {
 
 // Positions of the tokens of one side, |position| < 2^31.
 struct TokenPositions {
-  std::vector<int64_t> ids;  // [tokens], or [batch, tokens]
+  std::vector<int64_t> ids;  // [tokens], or [batch, tokens]; empty where `axes` has them
   bool per_batch = false;
+  // What only a rotation takes: coordinates along each of its axes, whole or not, each 0 or of magnitude 2^-64 at least.
+  std::vector<std::vector<double>> axes = {};
+
+  bool is_plain() const { return axes.empty(); }
+  int64_t count() const { return static_cast<int64_t>(is_plain() ? ids.size() : axes[0].size()); }
+  RotationPositions Source() const;  // points into this object
 };
 
 // What is asked for. Specs are canonical.
@@ -38,7 +44,8 @@ struct ScoreSettings {
   int64_t first_head = 0;            // first global head: of biases, and of weights with a head axis
   DType tensor_dtype = DType::kF32;  // of q and k
   TokenPositions query_positions, key_positions;
-  std::optional<EncodingSpec> rotation;  // RopeSpec of one axis, without xPos
+  std::optional<EncodingSpec> rotation;    // RopeSpec, PopeSpec or FopeSpec
+  std::optional<int64_t> sequence_length;  // where xPos has no center of its own
   Precision rotation_precision = Precision::kExact;
   std::vector<EncodingSpec> terms;           // of family "term"; at most one CoPE, and one Shaw term with values
   std::vector<EncodingSpec> biases;          // of family "bias"
@@ -52,7 +59,7 @@ struct ScoreSettings {
   int64_t max_elements = int64_t{1} << 26;  // of the answer, and of every table that positions or weights lead to
 };
 
-// Where everything lies. q and k are rotated in place.
+// Where everything lies. q and k are rotated in place (PoPE: into scratch memory).
 struct ScoreMemory {
   void* q = nullptr;
   void* k = nullptr;

@@ -120,7 +120,8 @@ struct Traits {
                       .query_rows = shape.back(),
                       .key_rows = shape.back(),
                       .batch = shape.size() == 3 ? shape[0] : 0,
-                      .places_are_keys = true};
+                      .places_are_keys = true,
+                      .sums_gates = true};
   }
   Result operator()(const TupeSpec& s) const {
     return BiasTraits{.heads = s.q->shape[0], .query_rows = s.q->shape[1], .key_rows = s.k->shape[1]};

@@ -22,7 +22,8 @@ struct BiasPart {
   int64_t batch_row = 0;                          // of weights with a batch axis
   std::span<const int64_t> query_positions = {};  // |position| < 2^32; biases over windows take none
   std::span<const int64_t> key_positions = {};
-  void* out = nullptr;  // [heads, queries, keys], dense
+  std::span<const uint8_t> key_padding = {};  // per key, 0: padding; empty: none is. Counts in sums of gates only
+  void* out = nullptr;                        // [heads, queries, keys], dense
 
   int64_t queries() const { return static_cast<int64_t>(query_positions.size()); }
   int64_t keys() const { return static_cast<int64_t>(key_positions.size()); }
@@ -40,6 +41,8 @@ struct BiasTraits {
   int64_t batch = 0;
   // A row for every key: positions are places among all keys, also where those of several sequences are packed.
   bool places_are_keys = false;
+  // Sums gates, of which padded keys have none (BiasPart::key_padding).
+  bool sums_gates = false;
   // Depends on key − query only.
   bool by_distance = false;
   // Without weights: only index maps.

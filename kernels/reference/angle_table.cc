@@ -1,48 +1,12 @@
 #include <array>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 
-#include "kernels/core/checked_math.h"
-#include "kernels/core/sincos.h"
+#include "kernels/reference/positions.h"
 #include "kernels/reference/tasks.h"
 
 namespace phasor::reference {
 namespace {
-
-constexpr int64_t kPositionLimit = int64_t{1} << 31;
-
-// A whole position or a fractional one.
-struct Position {
-  Wide exact;
-  float f32 = 0;
-};
-
-std::optional<Position> Whole(std::optional<int64_t> position) {
-  if (!position || *position <= -kPositionLimit || *position >= kPositionLimit) return std::nullopt;
-  return Position{Wide::FromInt(*position), static_cast<float>(*position)};
-}
-
-std::optional<Position> Fractional(double position) {
-  const double magnitude = position < 0 ? -position : position;
-  const bool in_range = magnitude == 0 || (magnitude >= kSmallestFraction && magnitude < kPositionLimit);
-  if (!in_range) return std::nullopt;
-  return Position{position, static_cast<float>(position)};
-}
-
-std::optional<Position> PositionOf(const PositionSource& positions, int64_t row) {
-  const auto index = static_cast<size_t>(row);
-  if (!positions.fractional_ids.empty()) {
-    if (index >= positions.fractional_ids.size()) return std::nullopt;
-    return Fractional(positions.fractional_ids[index]);
-  }
-  if (!positions.ids.empty()) {
-    if (index >= positions.ids.size()) return std::nullopt;
-    return Whole(positions.ids[index]);
-  }
-  const auto distance = CheckedMul(row, positions.stride);
-  return Whole(distance ? CheckedAdd(positions.start, *distance) : std::nullopt);
-}
 
 struct Entry {
   uint64_t cos;

@@ -98,7 +98,9 @@ absl::Status RunRow(const ContextualPositionTask& task, int64_t row) {
   double* scores = task.scores + row * keys;
   std::vector<double> gates(static_cast<size_t>(keys));
   for (int64_t j = 0; j < keys; ++j) {
-    gates[j] = Distance(task.positions, place, j) < 0 ? 0 : math::Sigmoid(scores[j]);
+    const bool is_padding =
+        task.key_padding != nullptr && task.key_padding[place.batch * task.key_padding_batch_stride + j] == 0;
+    gates[j] = is_padding || Distance(task.positions, place, j) < 0 ? 0 : math::Sigmoid(scores[j]);
   }
   sums::SuffixSum(gates.data(), keys, 0.0, gates.data());
   for (int64_t j = 0; j < keys; ++j) {

@@ -116,8 +116,9 @@ struct GridProductTask {
 };
 
 // Contextual positions. On entry scores hold q·k. Keys whose position is after the query's are hidden: −∞. With g_j =
-// Sigmoid(scores_j), 0 for hidden keys, p = min(SuffixSum(g)_j, positions − 1), f = ⌊p⌋ and w = p − f, v = fma(L_(f+1), w,
-// L_f·(1 − w)), or L_f where w = 0; L_n = FixedDot(x_r, table[h, n]). The result is scores_j + v, or v without content.
+// Sigmoid(scores_j), 0 for hidden keys and for keys that are padding, p = min(SuffixSum(g)_j, positions − 1), f = ⌊p⌋ and w
+// = p − f, v = fma(L_(f+1), w, L_f·(1 − w)), or L_f where w = 0; L_n = FixedDot(x_r, table[h, n]). The result is scores_j +
+// v, or v without content.
 struct ContextualPositionTask {
   ScoreShape shape;
   QueryVectors q;
@@ -126,6 +127,8 @@ struct ContextualPositionTask {
   int64_t table_rows = 0;         // ≥ 2
   int64_t table_head_stride = 0;
   bool keep_content = true;
+  const uint8_t* key_padding = nullptr;  // [keys] or [batch, keys], 0: padding; null: none is
+  int64_t key_padding_batch_stride = 0;  // keys, or 0
   double* scores = nullptr;
 };
 

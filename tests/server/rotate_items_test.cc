@@ -259,67 +259,6 @@ TEST(RotateItemsTest, CallersTablesTurnAsTheirRowsSay) {
   }
 }
 
-TEST(RotateItemsTest, PolarEmbeddingDoublesTheWidth) {
-  for (const char* backend : kBackends) {
-    ApplyHarness harness(backend);
-    v1::ApplyItem item = ItemFrom("spec { pope { head_dim: 3 } } positions { list { ids: 5 } }");
-    v1::ApplyItem weights;
-    AddTensor(weights, {3}, {-1, 0.5, -7}, DType::kF64);  // clamped to −1, 0, −2π
-    v1::Weight* delta = item.mutable_spec()->add_weights();
-    delta->set_name("delta");
-    *delta->mutable_tensor() = weights.tensors(0);
-    AddTensor(item, {1, 1, 1, 3}, {0, 1, -2}, DType::kF64);
-    AddTensor(item, {1, 1, 1, 3}, {0, 1, -2}, DType::kF64);
-    const ApplyResult result = harness.One(item);
-    ASSERT_TRUE(result.status.ok()) << result.status;
-    EXPECT_THAT(result.tensors[0].shape, ::testing::ElementsAre(1, 1, 1, 6));
-    for (const bool is_key : {false, true}) {
-      const double deltas[] = {is_key ? -1.0 : 0, 0, 0};
-      const double radii[] = {std::log(2), std::log1p(std::exp(1)), std::log1p(std::exp(-2))};
-      std::vector<double> cos, sin;
-      for (int i = 0; i < 3; ++i) {
-        const double angle = 5 * std::pow(10000, -i / 3.0) + deltas[i];
-        cos.push_back(radii[i] * std::cos(angle));
-        sin.push_back(radii[i] * std::sin(angle));
-      }
-      cos.insert(cos.end(), sin.begin(), sin.end());
-      ExpectNear(ValuesOf(result.tensors[is_key ? 1 : 0]), cos, 1e-15);
-    }
-  }
-}
-
-TEST(RotateItemsTest, FourierEmbeddingMixesByHead) {
-  for (const char* backend : kBackends) {
-    ApplyHarness harness(backend);
-    // Of θ = 1, 0.1, 0.01, 0.001 the first two turn once in 100 positions.
-    v1::ApplyItem item = ItemFrom("spec { fope { head_dim: 8 training_length: 100 } } positions { list { ids: 3 } }");
-    v1::ApplyItem weights;
-    AddTensor(weights, {2, 2, 2}, {1, 0, 0, 1, 0.5, 0.25, -1, 2}, DType::kF64);
-    AddTensor(weights, {2, 2, 2}, {1, 0, 0, 1, 2, 0, 1, 3}, DType::kF64);
-    for (int i = 0; i < 2; ++i) {
-      v1::Weight* weight = item.mutable_spec()->add_weights();
-      weight->set_name(i == 0 ? "cos_coef" : "sin_coef");
-      *weight->mutable_tensor() = weights.tensors(i);
-    }
-    const std::vector<double> x = SomeValues(4 * 8);
-    AddTensor(item, {1, 1, 4, 8}, x, DType::kF64);
-    const ApplyResult result = harness.One(item);
-    ASSERT_TRUE(result.status.ok()) << result.status;
-    std::vector<double> want(x.size());
-    for (size_t h = 0; h < 4; ++h) {
-      const double c0 = std::cos(3), c1 = std::cos(0.3), s0 = std::sin(3), s1 = std::sin(0.3);
-      const double cos[4] = {h < 2 ? c0 : 0.5 * c0 - c1, h < 2 ? c1 : 0.25 * c0 + 2 * c1, 1, 1};
-      const double sin[4] = {h < 2 ? s0 : 2 * s0 + s1, h < 2 ? s1 : 3 * s1, 0, 0};
-      for (size_t i = 0; i < 4; ++i) {
-        const double a = x[8 * h + i], b = x[8 * h + 4 + i];
-        want[8 * h + i] = a * cos[i] - b * sin[i];
-        want[8 * h + 4 + i] = b * cos[i] + a * sin[i];
-      }
-    }
-    ExpectNear(ValuesOf(result.tensors[0]), want, 1e-14);
-  }
-}
-
 // Every kind, type and layout: the same bits on both backends, and of one token alone as of many.
 TEST(RotateItemsTest, SameBitsOnEveryBackendAndInEveryCut) {
   const std::string specs[] = {
@@ -362,52 +301,6 @@ TEST(RotateItemsTest, PackedHeadsAndTheirChannels) {
   v1::ApplyItem item = ItemFrom(spec + "layout: LAYOUT_T_HD");
   AddTensor(item, {3, 15}, std::vector<double>(45));
   ExpectError(harness.One(item).status, {kBad, "items[0].tensors[0].shape[1]", "15", "a multiple of 8"}, "width");
-}
-
-TEST(RotateItemsTest, ErrorsNameTheField) {
-  struct Case {
-    const char* text;
-    Expected expected;
-  };
-  const std::string rope = "spec { rope { head_dim: 4 } } ";
-  const Case cases[] = {
-      {"rotate { inverse: true backward: true }", {kBad, "items[0].rotate.backward", "true", "inverse"}},
-      {"rotate { query_scale {} }", {kBad, "items[0].rotate.query_scale", "nothing", "constant"}},
-      {"rotate { query_scale { constant: inf } }", {kBad, "items[0].rotate.query_scale.constant", "inf", "1e+30"}},
-      {"rotate { inverse: true query_scale { constant: 0 } }", {kBad, "items[0].rotate.query_scale.constant", "0", "not 0"}},
-      {"rotate { query_scale { log_n_training_length: 1 } }",
-       {kBad, "items[0].rotate.query_scale.log_n_training_length", "1", "2"}},
-      {"rotate { query_scale { floor_scale { coefficient: -1 period: 1 } } }",
-       {kBad, "items[0].rotate.query_scale.floor_scale.coefficient", "-1", "0"}},
-      {"rotate { query_scale { floor_scale { coefficient: 1 } } }",
-       {kBad, "items[0].rotate.query_scale.floor_scale.period", "0", "1"}},
-      {"rotate { query_scale { floor_scale { coefficient: 1 period: 1 shift: 2 } } }",
-       {kBad, "items[0].rotate.query_scale.floor_scale.shift", "2", "0 or 1"}},
-      {"shift {}", {kBad, "items[0].positions", "nothing", "moves by"}},
-      {"rerotate {}", {kBad, "items[0].rerotate.target", "nothing", "RoPE"}},
-      {"rerotate { target { rope { head_dim: 8 } } }", {kBad, "items[0].rerotate.target.rope.head_dim", "8", "4"}},
-      {"rerotate { target { rope { head_dim: 4 pairing: PAIRING_INTERLEAVED } } }",
-       {kBad, "items[0].rerotate.target.rope.pairing", "2", "1"}},
-      {"rerotate { target { rope { head_dim: 4 linear {} } } }",
-       {kBad, "items[0].rerotate.target.rope.linear.factor", "nothing", "> 0"}},
-      {"precision: PRECISION_COMPAT_F32 rerotate { target { rope { head_dim: 4 } } }",
-       {kBad, "items[0].precision", "PRECISION_COMPAT_F32", "PRECISION_EXACT"}},
-      {"roles: [TENSOR_ROLE_KEY, TENSOR_ROLE_KEY]", {kBad, "items[0].roles", "2 entries", "1, one per tensor"}},
-      {"table_pairing: PAIRING_HALF_SPLIT", {kBad, "items[0].table_pairing", "PAIRING_HALF_SPLIT", "table"}},
-      {"layout: LAYOUT_BSD", {kBad, "items[0].layout", "LAYOUT_BSD", "LAYOUT_T_HD"}},
-  };
-  ApplyHarness harness("reference");
-  for (const Case& c : cases) {
-    v1::ApplyItem item = ItemFrom(rope + c.text);
-    AddTensor(item, {1, 2, 1, 4}, SomeValues(8));
-    ExpectError(harness.One(item).status, c.expected, c.text);
-  }
-  v1::ApplyItem xpos = ItemFrom("spec { rope { head_dim: 4 xpos {} } }");
-  AddTensor(xpos, {1, 2, 1, 4}, SomeValues(8));
-  ExpectError(harness.One(xpos).status, {kBad, "items[0].sequence_length", "nothing", "half of it"}, "xpos");
-  xpos = ItemFrom("spec { rope { head_dim: 4 xpos { scale_base: 1 center: 0 } } } positions { list { ids: [0, 9] } }");
-  AddTensor(xpos, {1, 2, 1, 4}, SomeValues(8), DType::kF16);
-  ExpectError(harness.One(xpos).status, {kBad, "items[0].positions", "9", "overflows tensors[0]"}, "xpos");
 }
 
 // Phases belong to 32 bits and more: with positions or frequencies in bfloat16, 15962 becomes 15936 (transformers#29285,

@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/program/angle_rows.h"
-#include "kernels/program/mixed_rotation.h"
 #include "kernels/program/polar.h"
 #include "kernels/program/rotation.h"
 #include "tests/conformance/fuzz/run.h"
@@ -192,26 +191,35 @@ void AddBetween(const RopeSpec& rope, const AnglePlan& plan, Rng& rng, FuzzRun& 
 void AddPope(const FuzzSubject& subject, const PopeSpec& pope, Rng& rng, FuzzRun& run) {
   const AnglePlan& plan = std::get<AnglePlan>(subject.plan());
   const DType dtype = rng.FloatType(), entries = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-  PolarRows table;
-  table.plan = &plan;
-  table.heads = pope.delta && pope.delta->shape.size() == 2 ? pope.delta->shape[0] : 1;
-  const int64_t rows = Rows(rng, plan.pairs() * table.heads);
+  const int64_t heads = pope.delta && pope.delta->shape.size() == 2 ? pope.delta->shape[0] : 1;
+  const int64_t rows = Rows(rng, plan.pairs() * heads), row = heads * plan.pairs();
+  const PositionSource positions = RandomPositions(rng, rows, rng.OneIn(3), run);
+  void* cos = run.Data(rng, rows * row, SizeOf(entries));
+  void* sin = run.Data(rng, rows * row, SizeOf(entries));
   if (pope.delta) {
-    table.phases = &run.Hold(PhasesOf(*pope.delta));
-    auto& deltas = run.Hold(std::vector<float>());
-    for (const double d : pope.delta->values()) deltas.push_back(static_cast<float>(std::clamp(d, -6.2831853, 0.0)));
-    table.deltas = &deltas;
+    const PreparedPhases& prepared = run.Hold(PreparePhases(pope.delta));
+    PolarAngleTask table;
+    table.plan = &plan;
+    table.phases = prepared.phases.get();
+    table.heads = heads;
+    table.positions = positions;
+    table.dtype = entries;
+    table.cos = cos, table.sin = sin;
+    run.steps.push_back(prepared.step);
+    run.steps.push_back(ProgramStep::Of(table, rows));
+  } else {
+    AngleTask table;
+    table.plan = &plan;
+    table.positions = positions;
+    table.dtype = entries;
+    table.cos = cos, table.sin = sin;
+    table.row_stride = row;
+    run.steps.push_back(ProgramStep::Of(table, rows));
   }
-  table.positions.axes[0] = RandomPositions(rng, rows, false, run);
-  table.dtype = entries;
-  const int64_t row = table.heads * plan.pairs();
-  table.cos = run.Data(rng, rows * row, SizeOf(entries));
-  table.sin = run.Data(rng, rows * row, SizeOf(entries));
-  run.steps.push_back(
-      ProgramStep::Of([table](RowRange some, const CancelFlag* cancel) { return table.Fill(some, cancel); }, rows, 8));
-  PolarApply apply;
+  PolarTask apply;
   apply.dtype = dtype;
-  apply.heads = table.heads > 1 ? table.heads : rng.Int(1, 5);
+  apply.tokens = rows;
+  apply.heads = heads > 1 ? heads : rng.Int(1, 5);
   apply.head_dim = pope.head_dim;
   const Tensor x = RandomTensor(rng, rows, apply.heads, pope.head_dim);
   const Tensor y = RandomTensor(rng, rows, apply.heads, 2 * pope.head_dim);
@@ -219,28 +227,30 @@ void AddPope(const FuzzSubject& subject, const PopeSpec& pope, Rng& rng, FuzzRun
   apply.y = run.Data(rng, y.elements, SizeOf(dtype));
   apply.x_token_stride = x.token_stride, apply.x_head_stride = x.head_stride;
   apply.y_token_stride = y.token_stride, apply.y_head_stride = y.head_stride;
-  apply.cos = table.cos, apply.sin = table.sin;
+  apply.cos = cos, apply.sin = sin;
   apply.table_stride = row;
-  apply.table_head_stride = table.heads > 1 ? plan.pairs() : 0;
-  run.steps.push_back(
-      ProgramStep::Of([apply](RowRange some, const CancelFlag* cancel) { return apply.Run(some, cancel); }, rows, 8));
+  apply.table_head_stride = heads > 1 ? plan.pairs() : 0;
+  run.steps.push_back(ProgramStep::Of(apply, rows));
   run.what = absl::StrCat("polar, ", rows, " × ", apply.heads, ", ", std::string(Name(dtype)));
 }
 
 void AddFope(const FopeSpec& fope, const MixedAnglePlan& plan, Rng& rng, FuzzRun& run) {
   const DType dtype = rng.FloatType(), entries = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   const int64_t rows = Rows(rng, static_cast<int64_t>(plan.frequencies.size()) + plan.heads * plan.pairs / 8);
-  MixedRotationRows table;
+  MixedAngleTask table;
   table.plan = &plan;
-  table.positions.axes[0] = RandomPositions(rng, rows, false, run);
-  if (rng.OneIn(2)) table.scale = RandomScale(rng);
+  table.positions = RandomPositions(rng, rows, rng.OneIn(3), run);
   table.dtype = entries;
+  if (rng.OneIn(2)) {
+    auto& factors = run.Hold(std::vector<double>(static_cast<size_t>(rows)));
+    table.factors = factors.data();
+    run.steps.push_back(FactorStep(RandomScale(rng), table.positions, rows, factors.data()));
+  }
   const int64_t row = plan.heads * plan.pairs;
   auto* cos = static_cast<std::byte*>(run.Data(rng, rows * row, SizeOf(entries)));
   auto* sin = static_cast<std::byte*>(run.Data(rng, rows * row, SizeOf(entries)));
   table.cos = cos, table.sin = sin;
-  run.steps.push_back(
-      ProgramStep::Of([table](RowRange some, const CancelFlag* cancel) { return table.Fill(some, cancel); }, rows, 8));
+  run.steps.push_back(ProgramStep::Of(table, rows));
   RotateTask task;
   task.dtype = dtype;
   task.tokens = rows;

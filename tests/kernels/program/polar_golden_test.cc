@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/encodings/encoding.h"
-#include "kernels/program/mixed_rotation.h"
 #include "kernels/program/polar.h"
 
 namespace phasor {
@@ -21,24 +20,31 @@ Plan PlanOf(const EncodingSpec& spec) {
   return resolved->plan;
 }
 
-// cos and sin of one row of a table; `fill` is a PolarRows or a MixedRotationRows.
-template <typename Fill>
-std::vector<double> Row(Fill fill, int64_t position, int64_t width, bool cosine) {
-  std::vector<double> cos(static_cast<size_t>(width)), sin(static_cast<size_t>(width));
-  fill.positions.axes[0].start = position;
-  fill.dtype = DType::kF64;
-  fill.cos = cos.data();
-  fill.sin = sin.data();
-  EXPECT_TRUE(fill.Fill({0, 1}, nullptr).ok());
-  return cosine ? cos : sin;
+// cos or sin of one row of a table, the same on both backends.
+template <typename Task>
+std::vector<double> Row(Task task, int64_t position, int64_t width, bool cosine) {
+  std::vector<double> rows[2];
+  for (int i = 0; i < 2; ++i) {
+    std::vector<double> cos(static_cast<size_t>(width)), sin(static_cast<size_t>(width));
+    task.positions.start = position;
+    task.dtype = DType::kF64;
+    task.cos = cos.data();
+    task.sin = sin.data();
+    const auto backend = CreateBackend(i == 0 ? "cpu" : "reference");
+    EXPECT_TRUE((*backend)->Run(task, {0, 1}, nullptr).ok());
+    rows[i] = cosine ? cos : sin;
+  }
+  EXPECT_EQ(rows[0], rows[1]);
+  return rows[0];
 }
 
 double Pope(const AnglePlan& plan, int64_t position, int64_t channel, double delta, bool cosine) {
-  const std::vector<Turns> phases = PhasesOf(*MakeWeight({37}, std::vector<double>(37, delta)));
-  PolarRows rows;
-  rows.plan = &plan;
-  rows.phases = &phases;
-  return Row(rows, position, 37, cosine)[static_cast<size_t>(channel)];
+  const PreparedPhases prepared = PreparePhases(MakeWeight({37}, std::vector<double>(37, delta)));
+  EXPECT_TRUE(RunStep(**CreateBackend("cpu"), prepared.step, {0, 37}, nullptr).ok());
+  PolarAngleTask task;
+  task.plan = &plan;
+  task.phases = prepared.phases.get();
+  return Row(task, position, 37, cosine)[static_cast<size_t>(channel)];
 }
 
 // The spec of exact.py: 6 of 8 frequencies are kept, 5 outputs.
@@ -61,7 +67,7 @@ TEST(PolarGoldenTest, PopeAndFopeTables) {
   spec.head_dim = 37;
   const Plan pope = PlanOf(spec), fope = PlanOf(ExactFope());
   const MixedAnglePlan& mixed = std::get<MixedAnglePlan>(fope);
-  MixedRotationRows mixtures;
+  MixedAngleTask mixtures;
   mixtures.plan = &mixed;
   std::ifstream file(PHASOR_GOLDEN_DIR "/rope/exact.txt");
   int lines = 0;

@@ -1,0 +1,59 @@
+#include "kernels/cpu/position_check.h"
+
+#include <cstddef>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/core/sincos.h"
+
+namespace phasor {
+namespace {
+
+constexpr int64_t kPositionLimit = int64_t{1} << 31;
+
+absl::Status CheckPosition(__int128 position, int64_t row) {
+  if (position > -kPositionLimit && position < kPositionLimit) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("position of row ", row, " is out of range; |position| < 2^31 is allowed"));
+}
+
+absl::Status CheckCount(size_t count, RowRange rows) {
+  if (rows.end <= static_cast<int64_t>(count)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("row ", rows.end - 1, " has no position: there are ", count, " ids"));
+}
+
+absl::Status CheckFractions(std::span<const double> ids, RowRange rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const double id = ids[static_cast<size_t>(row)];
+    const double magnitude = id < 0 ? -id : id;
+    const bool in_range = magnitude == 0 || (magnitude >= kSmallestFraction && magnitude < kPositionLimit);
+    if (!in_range) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("position of row ", row, " is out of range; 0 or 2^-64 ≤ |position| < 2^31 is allowed"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPositions(const PositionSource& positions, RowRange rows) {
+  if (!positions.fractional_ids.empty()) {
+    if (auto status = CheckCount(positions.fractional_ids.size(), rows); !status.ok()) return status;
+    return CheckFractions(positions.fractional_ids, rows);
+  }
+  if (!positions.ids.empty()) {
+    if (auto status = CheckCount(positions.ids.size(), rows); !status.ok()) return status;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      if (auto status = CheckPosition(positions.ids[static_cast<size_t>(row)], row); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  const auto at = [&](int64_t row) {
+    return static_cast<__int128>(positions.start) + static_cast<__int128>(row) * positions.stride;
+  };
+  if (auto status = CheckPosition(at(rows.begin), rows.begin); !status.ok()) return status;
+  return CheckPosition(at(rows.end - 1), rows.end - 1);
+}
+
+}  // namespace phasor
