@@ -102,6 +102,13 @@ absl::Status AppendLayer(std::string& text, const v1::ResolvedLayer& layer) {
   if (layer.has_embedding_multiplier())
     absl::StrAppendFormat(&text, "  embedding_multiplier      %.17g\n", layer.embedding_multiplier());
   if (!layer.query_scale().empty()) absl::StrAppend(&text, "  query_scale  ", layer.query_scale(), "\n");
+  for (const v1::NeededWeight& weight : layer.weights()) {
+    absl::StrAppend(&text, "  weight   ", weight.name(), " [", absl::StrJoin(weight.shape(), ", "), "]",
+                    weight.required() ? ", required" : "", ": ", weight.source(), "\n");
+  }
+  if (layer.has_mrope_positions()) {
+    absl::StrAppend(&text, "  ids from images  ", v1::MropeLayout_Name(layer.mrope_layout()), "\n");
+  }
   if (layer.needs_sequence_length()) absl::StrAppend(&text, "  depends on the sequence length (--length)\n");
   if (!layer.fingerprint().empty()) absl::StrAppend(&text, "  fingerprint  ", FormatHex(layer.fingerprint()), "\n");
   return absl::OkStatus();

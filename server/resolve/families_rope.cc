@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
@@ -12,6 +15,31 @@ void ReadWithRule(const Model& model, const GroupRule& rule, ModelEncoding& out)
   ReadGroups(model, GroupsFromFile(model), [&](std::string_view) { return rule; }, out);
 }
 
+// Molmo 2: the dict's scaling reaches the listed layers only, its base all of them.
+void ReadScaledLayers(const Model& model, ModelEncoding& out) {
+  constexpr std::string_view kKey = "rope_scaling_layers";
+  std::vector<Note> defaults;
+  const int64_t count = model.NumLayers(defaults);
+  if (!model.problems->ok()) return;
+  const auto list = model.text.Integers(kKey, 0, count - 1).value_or(std::vector<int64_t>());
+  const std::set<int64_t> listed(list.begin(), list.end());
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) {
+    names.emplace_back(listed.contains(i) ? "scaled" : "unscaled");
+  }
+  std::vector<LayerGroup> groups = GroupByName(names);
+  const bool scaled = groups.size() > 1 || groups.front().name == "scaled";
+  if (groups.size() == 1) groups.front() = {};
+  ReadGroups(
+      model, std::move(groups),
+      [&](std::string_view group) {
+        GroupRule rule = DefaultRule(model);
+        rule.request.scaled = group.empty() ? scaled : group == "scaled";
+        return rule;
+      },
+      out);
+}
+
 }  // namespace
 
 void ReadRope(const Model& model, ModelEncoding& out) {
@@ -21,6 +49,7 @@ void ReadRope(const Model& model, ModelEncoding& out) {
     out.layers.push_back(Unserved(model, "", "rope_internlm_rotary"));
     return;
   }
+  if (model.text.IsList("rope_scaling_layers")) return ReadScaledLayers(model, out);
   ReadWithRule(model, DefaultRule(model), out);
 }
 

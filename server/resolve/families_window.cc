@@ -1,6 +1,7 @@
 // Classes with a bias for every offset inside a window or a whole image.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -236,7 +237,8 @@ void ReadSam(const Model& model, ModelEncoding& out) {
   const Extent grid = PatchGrid(model, 1024, 16, defaults);
   const int64_t head_dim = model.HeadDim(defaults);
   const int64_t window = model.text.Integer("window_size", 0, kMaxWindow).value_or(14);
-  const auto global = model.text.Integers("global_attn_indexes", 0, kMaxLayers).value_or(std::vector<int64_t>{2, 5, 8, 11});
+  const auto listed = model.text.Integers("global_attn_indexes", 0, kMaxLayers).value_or(std::vector<int64_t>{2, 5, 8, 11});
+  const std::set<int64_t> global(listed.begin(), listed.end());
   if (!model.text.Has("window_size")) defaults.push_back({model.text.PathOf("window_size"), DefaultText(model, "14")});
   const int64_t count = model.problems->ok() ? model.NumLayers(defaults) : 0;
   if (!model.problems->ok()) return;
@@ -245,7 +247,7 @@ void ReadSam(const Model& model, ModelEncoding& out) {
     FillFacts(model, head_dim, layer);
     layer.layer_type = name;
     for (int64_t i = 0; i < count; ++i) {
-      const bool whole = window == 0 || std::find(global.begin(), global.end(), i) != global.end();
+      const bool whole = window == 0 || global.contains(i);
       if (whole != of_windows) layer.layers.push_back(i);
     }
     if (layer.layers.empty()) return;

@@ -35,6 +35,7 @@ constexpr TypeKeys kTypes[] = {
     {"mrope", {}},
     {"xdrope", {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}},
     {"linear", {"factor"}},
+    {"ntk", {"factor", "mixed_b"}},
     {"dynamic", {"factor", "alpha", "original_max_position_embeddings"}},
     {"yarn", kYarn},
     {"deepseek_yarn", kYarn},

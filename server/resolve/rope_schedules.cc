@@ -210,6 +210,12 @@ void ReadProportional(const Source& source) {
   source.draft.spec.schedule = schedule;
 }
 
+// Su's forms: fixed, or mixed where mixed_b is given.
+void ReadNtk(const Source& source) {
+  source.draft.key_of["mixed_b"] = source.dict.PathOf("mixed_b");
+  source.draft.spec.schedule = NtkMixedSchedule{.factor = source.Needed("factor"), .mixed_b = source.dict.Number("mixed_b")};
+}
+
 void ReadDefault(const Source&) {}
 
 // Four axes; alpha changes the base as in type dynamic.
@@ -240,7 +246,7 @@ constexpr RopeType kRopeTypes[] = {
     {"xdrope", &ReadXd, "", ""},
     {"axial", nullptr, "vision_rope_2d", "two axes"},
     {"mllama4", nullptr, "vision_rope_2d", "two axes"},
-    {"ntk", nullptr, "rope_ntk_su", "the fixed or mixed form that scales every pair, pair 0 too: not NTK-aware scaling"},
+    {"ntk", &ReadNtk, "", "vLLM's type, which transformers refuses: it scales pair 0 too and is not NTK-aware scaling"},
 };
 
 std::string AllowedTypes() {

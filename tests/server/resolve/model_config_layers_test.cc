@@ -159,6 +159,25 @@ TEST(Alibi, ByFlagOrClass) {
   EXPECT_EQ(*std::get<AlibiSpec>(jina.spec->spec).form, AlibiForm::kSymmetric);
 }
 
+TEST(ScaledLayers, OfMolmo2) {
+  const std::string_view dict =
+      R"("rope_parameters":{"rope_type":"linear","factor":4,"rope_theta":1e6},"num_hidden_layers":4,)";
+  const auto molmo = [&](std::string_view list) {
+    return Read(absl::StrCat(R"({"model_type":"molmo2_text","hidden_size":512,"num_attention_heads":4,)",
+                             absl::string_view(dict.data(), dict.size()), R"("rope_scaling_layers":)",
+                             absl::string_view(list.data(), list.size()), "}"));
+  };
+  const ModelEncoding model = molmo("[1,3]");
+  const LayerEncoding scaled = LayerOf(model, "scaled");
+  EXPECT_EQ(scaled.layers, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(ScheduleOf<LinearSchedule>(RopeOf(scaled)).factor, 4);
+  const LayerEncoding unscaled = LayerOf(model, "unscaled");
+  EXPECT_TRUE(std::holds_alternative<DefaultSchedule>(RopeOf(unscaled).schedule));
+  EXPECT_EQ(*RopeOf(unscaled).base, 1e6);  // the dict's base reaches them
+  EXPECT_EQ(ScheduleOf<LinearSchedule>(RopeOf(LayerOf(molmo("[0,1,2,3]")))).factor, 4);
+  EXPECT_TRUE(std::holds_alternative<DefaultSchedule>(RopeOf(LayerOf(molmo("[]"))).schedule));
+}
+
 TEST(Sinusoidal, FlagsOfXlmAndDistilBert) {
   const LayerEncoding xlm = LayerOf(Read(R"({"model_type":"xlm","emb_dim":1024,"sinusoidal_embeddings":true})"));
   const auto& spec = std::get<SinusoidalSpec>(xlm.spec->spec);

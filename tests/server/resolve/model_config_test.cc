@@ -216,7 +216,7 @@ TEST(Dynamic, AlphaIsAFixedBase) {
 }
 
 TEST(Types, KnownButUnservedAreNotRead) {
-  for (const auto& [type, kind] : {std::pair("ntk", "rope_ntk_su"), {"xdrope", "xdrope"}, {"mrope", "mrope"}}) {
+  for (const auto& [type, kind] : {std::pair("xdrope", "xdrope"), {"mrope", "mrope"}}) {
     const LayerEncoding layer =
         LayerOf(Read(Llama(std::string(R"("rope_theta":1e4,"rope_scaling":{"factor":2,"type":")") + type + "\"}")));
     EXPECT_EQ(layer.kind, PositionKind::kUnserved);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
@@ -90,6 +92,22 @@ TEST(OtherLoaders, NamesAndNulls) {
   const LayerEncoding partial = LayerOf(Read(Llama(R"("rope_theta":1e4,"partial_rotary_factor":0.5)")));
   EXPECT_EQ(*RopeOf(partial).rotary_dim, 64);
   EXPECT_TRUE(HasNote(partial.warnings, "partial_rotary_factor", "transformers 5 rotates all 64"));
+}
+
+TEST(OtherLoaders, TypeNtkIsVllms) {
+  const LayerEncoding fixed = LayerOf(Read(Llama(R"("rope_theta":1e4,"rope_scaling":{"type":"ntk","factor":4})")));
+  EXPECT_EQ(ScheduleOf<NtkMixedSchedule>(RopeOf(fixed)).factor, 4);
+  EXPECT_TRUE(HasNote(fixed.warnings, "rope_scaling.type", "transformers refuses"));
+  const LayerEncoding mixed =
+      LayerOf(Read(Llama(R"("rope_theta":1e4,"rope_scaling":{"type":"ntk","factor":4,"mixed_b":0.625})")));
+  EXPECT_EQ(ScheduleOf<NtkMixedSchedule>(RopeOf(mixed)).mixed_b, 0.625);
+  // vLLM's ntk_scaling_rope.py: pair i is divided by exp(a·(i + 1)^b), a = ln(factor)/(d/2)^b; the last one by the factor.
+  const auto resolved = Resolve(*mixed.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok());
+  const auto& inv_freq = std::get<AnglePlan>(resolved->plan).inv_freq;
+  EXPECT_NEAR(inv_freq[0], std::exp(-std::log(4) / std::pow(64, 0.625)), 1e-14);
+  EXPECT_NEAR(inv_freq[63], std::pow(1e4, -126.0 / 128) / 4, 1e-17);
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"ntk","factor":4,"mixed_b":-1})")), "rope_scaling.mixed_b");
 }
 
 TEST(OtherLoaders, TheRampOfYarn) {
