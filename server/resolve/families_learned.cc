@@ -94,10 +94,12 @@ void ReadLearned(const Model& model, ModelEncoding& out) {
       spec.position_offset = 2;
       if (spec.num_positions != 0) spec.num_positions += 2;
       break;
-    case LearnedRule::kImage: {
+    case LearnedRule::kImage:
+      spec.position_offset = model.family->extra_rows;
+      [[fallthrough]];
+    case LearnedRule::kImageFirst: {
       const int64_t patches = Patches(model);
       spec.num_positions = patches == 0 ? 0 : patches + model.family->extra_rows;
-      spec.position_offset = model.family->extra_rows;
       break;
     }
   }

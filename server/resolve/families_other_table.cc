@@ -1,4 +1,4 @@
-// Class defaults of models that do not rotate: those of transformers 4.57.6.
+// Class defaults of models that do not rotate: those of transformers 4.57.6, later ones as they say.
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -80,6 +80,11 @@ constexpr Family kFamilies[] = {
 {.model_type = "wav2vec2bert", .read = &ReadWav2Vec2, .hidden = 1024, .heads = 16, .layers = 24},
 {.model_type = "speecht5", .read = &ReadSpeechT5, .hidden = 768, .heads = 12, .layers = 12},
 {"dinov3vit", &ReadDinoV3, 384, 6, 0, 12, 0, 0},
+// Image towers, and a matcher of keypoints (transformers 5.24.0).
+{.model_type = "llama4visionmodel", .read = &ReadLlama4Vision, .hidden = 768, .heads = 16, .layers = 34, .pairing = Pairing::kInterleaved, .grid = GridRule::kResetWidthFirst, .learned = LearnedRule::kImageFirst, .extra_rows = 1},
+{.model_type = "mllamavisionmodel", .read = &ReadMllamaVision, .hidden = 1280, .heads = 16, .layers = 32, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "vjepa2", .read = &ReadVjepa2, .hidden = 1024, .heads = 16, .layers = 24},
+{.model_type = "lightglue", .read = &ReadLightGlue, .hidden = 256, .heads = 4, .kv_heads = 4, .layers = 9},
 // No positions at all: the recurrence, or the causal mask, carries the order.
 {"jamba", &ReadNone, 4096, 32, 8, 32, 0, 262144},
 {"mamba", &ReadNone},

@@ -53,6 +53,17 @@ void ReadRope(const Model& model, ModelEncoding& out) {
   ReadWithRule(model, DefaultRule(model), out);
 }
 
+void ReadNanoChat(const Model& model, ModelEncoding& out) {
+  ReadRope(model, out);
+  for (LayerEncoding& layer : out.layers) {
+    if (layer.kind != PositionKind::kRope) continue;
+    layer.warnings.push_back(
+        {model.text.PathOf("model_type"),
+         "the class turns the other way, by -position: apply the spec with inverse, to queries and keys "
+         "alike; scores without it depend on the wrong sign of the distance"});
+  }
+}
+
 void ReadGptJ(const Model& model, ModelEncoding& out) {
   GroupRule rule = DefaultRule(model);
   constexpr int64_t kClassWidth = 64;
@@ -144,6 +155,27 @@ void ReadDbrx(const Model& model, ModelEncoding& out) {
   }
 }
 
+namespace {
+
+// How a class of this kind pairs the channels of its slice, which a flag decides in some.
+Pairing MlaPairing(const Model& model, std::vector<Note>& defaults) {
+  constexpr std::string_view kKey = "rope_interleave";
+  const bool unknown = model.family->model_type.empty();
+  const auto flag = model.text.Bool(kKey);
+  if (unknown && !flag) return Pairing::kInterleaved;  // as the checkpoints of most classes have it
+  const Pairing of_class = unknown ? Pairing::kInterleavedToHalf : model.family->pairing;
+  if (!unknown && !model.family->rope_interleave) {
+    if (flag && *flag != (of_class != Pairing::kHalfSplit)) {
+      model.problems->Warn(model.text.PathOf(kKey), absl::StrCat("class ", model.type_name, " does not read it"));
+    }
+    return of_class;
+  }
+  if (!flag) defaults.push_back({model.text.PathOf(kKey), DefaultText(model, "true")});
+  return flag.value_or(true) ? of_class : Pairing::kHalfSplit;
+}
+
+}  // namespace
+
 void ReadMla(const Model& model, ModelEncoding& out) {
   std::vector<Note> defaults;
   const auto width = [&](std::string_view key, int64_t of_class) {
@@ -162,10 +194,8 @@ void ReadMla(const Model& model, ModelEncoding& out) {
   rule.request.rotary_dim = rope;
   rule.request.first_channel = nope;
   rule.request.deepseek_softmax = true;
-  if (model.family->model_type.empty()) rule.request.pairing = Pairing::kInterleaved;  // most classes of this kind
-  if (const auto interleave = model.text.Bool("rope_interleave")) {
-    rule.request.pairing = *interleave ? Pairing::kInterleaved : Pairing::kHalfSplit;
-  }
+  const Pairing pairing = MlaPairing(model, defaults);
+  rule.request.pairing = pairing;
   ReadWithRule(model, rule, out);
   for (LayerEncoding& layer : out.layers) {
     layer.defaults.insert(layer.defaults.begin(), defaults.begin(), defaults.end());
@@ -175,10 +205,11 @@ void ReadMla(const Model& model, ModelEncoding& out) {
                                            " channels (first_channel); for a slice by itself, such as the key that all "
                                            "heads share, set head_dim ",
                                            rope, " and first_channel 0")});
-    if (rule.request.pairing == Pairing::kInterleaved && model.text.IsTrue("rope_interleave")) {
-      layer.warnings.push_back({model.text.PathOf("rope_interleave"),
-                                "transformers writes the turned pairs as halves (interleaved to half): scores agree, stored "
-                                "keys do not"});
+    if (pairing == Pairing::kInterleavedToHalf) {
+      layer.warnings.push_back(
+          {model.text.PathOf("rope_interleave"),
+           "the class reads pairs (2i, 2i + 1) and writes them as halves; engines that write them where "
+           "they were have the same scores and other stored keys"});
     }
   }
 }

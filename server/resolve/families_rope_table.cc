@@ -6,6 +6,7 @@ namespace phasor::server {
 namespace {
 
 constexpr Pairing kInterleaved = Pairing::kInterleaved;
+constexpr Pairing kToHalf = Pairing::kInterleavedToHalf;
 constexpr SoftmaxRule kMultiplier = SoftmaxRule::kAttentionMultiplier;
 constexpr SoftmaxRule kQueryScalar = SoftmaxRule::kQueryPreAttention;
 
@@ -42,6 +43,7 @@ constexpr Family kFamilies[] = {
 {"qwen3", &ReadRope, 4096, 32, 32, 32, 128, 32768},
 {"qwen3moe", &ReadRope, 2048, 32, 4, 24, 0, 32768},
 {"qwen3next", &ReadRope, 2048, 16, 2, 48, 256, 32768, 1e4, 0.25},
+{"nanochat", &ReadNanoChat, 768, 6, 6, 12, 0, 2048},
 {"internlm", &ReadRope, 0, 0, 0, 0, 0, 2048},
 {"internlm2", &ReadRope, 4096, 32, 0, 32, 0, 2048},
 {"internlm3", &ReadRope, 4096, 32, 2, 32, 0, 32768},
@@ -107,14 +109,14 @@ constexpr Family kFamilies[] = {
 {"codegen", &ReadGptJ, 4096, 16, 0, 28, 0, 2048, 1e4, 1, kInterleaved},
 // A rotary slice beside a wider head (MLA).
 {.model_type = "deepseekv2", .read = &ReadMla, .hidden = 4096, .heads = 32, .layers = 32, .max_position = 2048, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
-{.model_type = "deepseekv3", .read = &ReadMla, .hidden = 7168, .heads = 128, .layers = 61, .max_position = 4096, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
-{.model_type = "deepseekv32", .read = &ReadMla, .hidden = 7168, .heads = 128, .layers = 61, .max_position = 163840, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
-{.model_type = "kimik2", .read = &ReadMla, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
-{.model_type = "glm4moelite", .read = &ReadMla, .hidden = 2048, .heads = 20, .layers = 47, .max_position = 202752, .pairing = kInterleaved, .qk_nope_head_dim = 192, .qk_rope_head_dim = 64},
-{.model_type = "glmmoedsa", .read = &ReadMla, .hidden = 6144, .heads = 64, .layers = 78, .max_position = 202752, .pairing = kInterleaved, .qk_nope_head_dim = 192, .qk_rope_head_dim = 64},
-{.model_type = "longcatflash", .read = &ReadMla, .hidden = 6144, .heads = 64, .layers = 56, .max_position = 131072, .base = 1e7, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
-{.model_type = "youtu", .read = &ReadMla, .hidden = 2048, .heads = 16, .layers = 32, .max_position = 131072, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
-{.model_type = "mistral4", .read = &ReadMla, .hidden = 4096, .heads = 32, .layers = 36, .max_position = 1048576, .pairing = kInterleaved, .qk_nope_head_dim = 64, .qk_rope_head_dim = 64, .rope_parameters = kMistral4Rope},
+{.model_type = "deepseekv3", .read = &ReadMla, .hidden = 7168, .heads = 128, .layers = 61, .max_position = 4096, .pairing = kToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64, .rope_interleave = true},
+{.model_type = "deepseekv32", .read = &ReadMla, .hidden = 7168, .heads = 128, .layers = 61, .max_position = 163840, .pairing = kToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
+{.model_type = "kimik2", .read = &ReadMla, .pairing = kToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
+{.model_type = "glm4moelite", .read = &ReadMla, .hidden = 2048, .heads = 20, .layers = 47, .max_position = 202752, .pairing = kToHalf, .qk_nope_head_dim = 192, .qk_rope_head_dim = 64, .rope_interleave = true},
+{.model_type = "glmmoedsa", .read = &ReadMla, .hidden = 6144, .heads = 64, .layers = 78, .max_position = 202752, .pairing = kToHalf, .qk_nope_head_dim = 192, .qk_rope_head_dim = 64},
+{.model_type = "longcatflash", .read = &ReadMla, .hidden = 6144, .heads = 64, .layers = 56, .max_position = 131072, .base = 1e7, .pairing = kToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
+{.model_type = "youtu", .read = &ReadMla, .hidden = 2048, .heads = 16, .layers = 32, .max_position = 131072, .pairing = kToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64, .rope_interleave = true},
+{.model_type = "mistral4", .read = &ReadMla, .hidden = 4096, .heads = 32, .layers = 36, .max_position = 1048576, .pairing = kToHalf, .qk_nope_head_dim = 64, .qk_rope_head_dim = 64, .rope_parameters = kMistral4Rope, .rope_interleave = true},
 {.model_type = "minicpm3", .read = &ReadMla, .hidden = 2560, .heads = 40, .kv_heads = 40, .layers = 62, .max_position = 32768, .qk_nope_head_dim = 64, .qk_rope_head_dim = 32},
 // Layer types that differ.
 {"gemma3", &ReadGemma3, 2304, 8, 4, 26, 256, 131072, 1e6, 1, Pairing::kHalfSplit, kQueryScalar},
@@ -146,8 +148,9 @@ constexpr Family kFamilies[] = {
 {.model_type = "qwen3vlmoe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 16, .layers = 24, .head_dim = 128, .max_position = 128000, .base = 5e6, .mrope = true, .sections = {24, 20, 20}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "qwen35", .read = &ReadRope, .hidden = 4096, .heads = 16, .kv_heads = 4, .layers = 32, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "qwen35moe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
-{.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .partial = 0.5, .mrope = true},
+{.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .partial = 0.5, .pairing = kInterleaved, .mrope = true},
 {.model_type = "glm4vmoe", .read = &ReadRope, .hidden = 4096, .heads = 96, .kv_heads = 8, .layers = 46, .max_position = 65536, .partial = 0.5, .mrope = true},
+{.model_type = "coherecompass", .read = &ReadCohereCompass, .hidden = 8192, .heads = 64, .layers = 40, .head_dim = 128, .max_position = 8192, .mrope = true, .sections = {24, 20, 20}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "ernie45vlmoe", .read = &ReadRope, .hidden = 2560, .heads = 20, .kv_heads = 4, .layers = 28, .max_position = 131072, .base = 5e5, .pairing = kInterleaved, .mrope = true, .sections = {22, 22, 20}, .axis_layout = AxisLayout::kAlternating},
 };
 // clang-format on

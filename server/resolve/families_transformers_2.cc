@@ -9,7 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "inklingvision", .read = &ReadNone, .hidden = 1024, .heads = 16},
 {.model_type = "instructblip", .read = &ReadParts},
 {.model_type = "instructblipqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "instructblipvideo", .read = &ReadParts},
@@ -47,10 +46,8 @@ constexpr Family kFamilies[] = {
 {.model_type = "lfm3", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 4, .layers = 24, .max_position = 128000, .base = 1000000.0, .rope_parameters = R"({"full_attention":{"partial_rotary_factor":0.5,"rope_theta":1000000.0,"rope_type":"proportional"},"sliding_attention":{"rope_theta":10000.0,"rope_type":"default"}})"},
 {.model_type = "lfm3vl", .read = &ReadParts},
 {.model_type = "lfm3vlvision", .read = &ReadVisionRope, .hidden = 1024, .heads = 16, .kv_heads = 8, .layers = 14, .base = 1000000.0, .rope_parameters = R"({"rope_theta":1000000.0,"rope_type":"axial"})"},
-{.model_type = "lightglue", .read = &ReadParts, .hidden = 256, .heads = 4, .kv_heads = 4, .layers = 9},
 {.model_type = "lightonocr", .read = &ReadParts},
 {.model_type = "lilt", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
-{.model_type = "llama4visionmodel", .read = &ReadLearned, .hidden = 768, .heads = 16, .layers = 34, .learned = LearnedRule::kImage, .extra_rows = 1},
 {.model_type = "llava", .read = &ReadParts},
 {.model_type = "llavanext", .read = &ReadParts},
 {.model_type = "llavanextvideo", .read = &ReadParts},
@@ -83,12 +80,11 @@ constexpr Family kFamilies[] = {
 {.model_type = "minimaxm3vl", .read = &ReadRope, .hidden = 6144, .heads = 64, .kv_heads = 4, .layers = 60, .head_dim = 128, .max_position = 524288, .base = 5000000.0},
 {.model_type = "minimaxm3vlvision", .read = &ReadVisionRope, .hidden = 1280, .heads = 16, .layers = 32, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .grid = GridRule::kResetThree},
 {.model_type = "mistral3", .read = &ReadParts},
-{.model_type = "mistrallarge4", .read = &ReadMla, .hidden = 6144, .heads = 64, .kv_heads = 64, .layers = 72, .max_position = 1048576, .pairing = kInterleaved, .qk_nope_head_dim = 64, .qk_rope_head_dim = 64, .rope_parameters = R"({"attention_factor":1.0,"beta_fast":32.0,"beta_slow":1.0,"factor":2048.0,"original_max_position_embeddings":512,"rope_theta":10000.0,"rope_type":"yarn"})"},
+{.model_type = "mistrallarge4", .read = &ReadMla, .hidden = 6144, .heads = 64, .kv_heads = 64, .layers = 72, .max_position = 1048576, .pairing = Pairing::kInterleavedToHalf, .qk_nope_head_dim = 64, .qk_rope_head_dim = 64, .rope_parameters = R"({"attention_factor":1.0,"beta_fast":32.0,"beta_slow":1.0,"factor":2048.0,"original_max_position_embeddings":512,"rope_theta":10000.0,"rope_type":"yarn"})"},
 {.model_type = "mlcd", .read = &ReadVisionRope, .hidden = 1664, .heads = 16, .layers = 48, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "mlcdvisionmodel", .read = &ReadVisionRope, .hidden = 1664, .heads = 16, .layers = 48, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "mllama", .read = &ReadParts},
 {.model_type = "mllamatextmodel", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 8, .layers = 40, .max_position = 131072, .base = 500000.0},
-{.model_type = "mllamavisionmodel", .read = &ReadNone, .hidden = 1280, .layers = 32},
 {.model_type = "mmgroundingdino", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 6, .other = "sine_2d"},
 {.model_type = "mobilebert", .read = &ReadLearned, .hidden = 512, .heads = 4, .layers = 24, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "mobilenetv1", .read = &ReadNone},
@@ -119,7 +115,6 @@ constexpr Family kFamilies[] = {
 {.model_type = "musicgenmelody", .read = &ReadParts},
 {.model_type = "musicgenmelodydecoder", .read = &ReadSinusoid, .hidden = 1024, .heads = 16, .layers = 24, .max_position = 2048, .sinusoid = SinusoidRule::kCosinesFirst},
 {.model_type = "mvp", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 12, .max_position = 1024, .learned = LearnedRule::kTwoMore},
-{.model_type = "nanochat", .read = &ReadRope, .hidden = 768, .heads = 6, .kv_heads = 6, .layers = 12, .max_position = 2048},
 {.model_type = "nemospeechlm", .read = &ReadParts},
 {.model_type = "nemotron35asr", .read = &ReadParts},
 {.model_type = "nemotron35transcribeasraudio", .read = &ReadRope, .hidden = 1280, .heads = 10, .kv_heads = 10, .layers = 32, .max_position = 5000, .partial = 0.5},
@@ -229,6 +224,11 @@ constexpr Family kFamilies[] = {
 {.model_type = "qwen4expvision", .read = &ReadVisionRope, .hidden = 1152, .heads = 16, .layers = 27, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .learned = LearnedRule::kPlain, .rows_key = "num_position_embeddings"},
 {.model_type = "radio", .read = &ReadLearned, .hidden = 1280, .heads = 16, .layers = 32},
 {.model_type = "rag", .read = &ReadParts},
+{.model_type = "reformer", .read = &ReadOther, .hidden = 256, .heads = 12, .layers = 6, .max_position = 4096},
+{.model_type = "regnet", .read = &ReadNone},
+{.model_type = "rembert", .read = &ReadLearned, .hidden = 1152, .heads = 18, .layers = 32, .max_position = 512, .width_key = "input_embedding_size", .learned = LearnedRule::kPlain},
+{.model_type = "resnet", .read = &ReadNone},
+{.model_type = "rfdetr", .read = &ReadParts, .hidden = 256},
 };
 // clang-format on
 

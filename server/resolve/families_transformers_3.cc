@@ -9,11 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "reformer", .read = &ReadOther, .hidden = 256, .heads = 12, .layers = 6, .max_position = 4096},
-{.model_type = "regnet", .read = &ReadNone},
-{.model_type = "rembert", .read = &ReadLearned, .hidden = 1152, .heads = 18, .layers = 32, .max_position = 512, .width_key = "input_embedding_size", .learned = LearnedRule::kPlain},
-{.model_type = "resnet", .read = &ReadNone},
-{.model_type = "rfdetr", .read = &ReadParts, .hidden = 256},
 {.model_type = "rfdetrdinov2", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
 {.model_type = "robertaprelayernorm", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
 {.model_type = "rocbert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
@@ -43,7 +38,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "sam3vitmodel", .read = &ReadVisionRope, .hidden = 1024, .heads = 16, .layers = 32, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "samhq", .read = &ReadLearned},
 {.model_type = "sapiens2", .read = &ReadDinoV3, .hidden = 1024, .heads = 16, .layers = 24},
-{.model_type = "sarvammla", .read = &ReadMla, .hidden = 4096, .heads = 64, .kv_heads = 64, .layers = 32, .max_position = 4096, .pairing = kInterleaved, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64},
+{.model_type = "sarvammla", .read = &ReadMla, .hidden = 4096, .heads = 64, .kv_heads = 64, .layers = 32, .max_position = 4096, .pairing = Pairing::kInterleavedToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64, .rope_interleave = true},
 {.model_type = "sarvammoe", .read = &ReadRope, .hidden = 4096, .heads = 64, .kv_heads = 4, .layers = 19, .max_position = 131072, .base = 8000000.0},
 {.model_type = "segformer", .read = &ReadNone},
 {.model_type = "seggpt", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 24},
@@ -126,7 +121,6 @@ constexpr Family kFamilies[] = {
 {.model_type = "vitposebackbone", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
 {.model_type = "vits", .read = &ReadNone, .hidden = 192, .heads = 2, .layers = 6},
 {.model_type = "vivit", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12},
-{.model_type = "vjepa2", .read = &ReadNone, .hidden = 1024, .heads = 16, .layers = 24},
 {.model_type = "voxtral", .read = &ReadParts, .hidden = 3072},
 {.model_type = "voxtralencoder", .read = &ReadLearned, .hidden = 1280, .heads = 20, .layers = 32, .learned = LearnedRule::kPlain, .rows_key = "max_source_positions"},
 {.model_type = "voxtralrealtime", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 8, .layers = 32, .max_position = 131072},

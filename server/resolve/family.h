@@ -44,6 +44,7 @@ enum class LearnedRule : uint8_t {
   kTwoMore,        // from row 2 on, two rows more than positions (BART)
   kTwoMoreMasked,  // the same; padded tokens read row 1 (OPT)
   kImage,          // one row per patch after `extra_rows` for class tokens
+  kImageFirst,     // one row per patch before `extra_rows` for class tokens
 };
 
 // How an image tower shares its pairs between rows and columns.
@@ -85,6 +86,7 @@ struct Family {
   std::string_view rows_key = {};  // of a learned table, where it is not one of the usual names
   int64_t extra_rows = 0;          // of an image's table: class tokens
   std::string_view other = {};     // what a class of no served kind has
+  bool rope_interleave = false;    // whether the class reads that key: false turns halves
 };
 
 // Every known class. Names are unique.

@@ -8,13 +8,14 @@ namespace phasor::server {
 
 // families_rope.cc: one rotary schedule, or one for each layer type by the file's own dicts.
 void ReadRope(const Model& model, ModelEncoding& out);
-void ReadGptJ(const Model& model, ModelEncoding& out);     // rotary_dim, whose class default is 64
-void ReadNeoX(const Model& model, ModelEncoding& out);     // rotary_emb_base; rope_theta is not looked at
-void ReadChatGlm(const Model& model, ModelEncoding& out);  // rope_ratio
-void ReadQwen1(const Model& model, ModelEncoding& out);    // use_dynamic_ntk, use_logn_attn
-void ReadNomic(const Model& model, ModelEncoding& out);    // rotary_emb_*
-void ReadDbrx(const Model& model, ModelEncoding& out);     // attn_config
-void ReadMla(const Model& model, ModelEncoding& out);      // a rotary slice beside a wider head
+void ReadGptJ(const Model& model, ModelEncoding& out);      // rotary_dim, whose class default is 64
+void ReadNeoX(const Model& model, ModelEncoding& out);      // rotary_emb_base; rope_theta is not looked at
+void ReadChatGlm(const Model& model, ModelEncoding& out);   // rope_ratio
+void ReadQwen1(const Model& model, ModelEncoding& out);     // use_dynamic_ntk, use_logn_attn
+void ReadNomic(const Model& model, ModelEncoding& out);     // rotary_emb_*
+void ReadDbrx(const Model& model, ModelEncoding& out);      // attn_config
+void ReadNanoChat(const Model& model, ModelEncoding& out);  // turns backwards
+void ReadMla(const Model& model, ModelEncoding& out);       // a rotary slice beside a wider head
 
 // families_layers.cc: layer types that differ by class code.
 void ReadGemma3(const Model& model, ModelEncoding& out);   // 5:1, second base for local layers
@@ -80,6 +81,13 @@ void ReadParts(const Model& model, ModelEncoding& out);       // nothing of its 
 void ReadVisionRope(const Model& model, ModelEncoding& out);  // two axes
 void ReadOther(const Model& model, ModelEncoding& out);       // a convolution, or a form of its own, of no served kind
 void ReadClvp(const Model& model, ModelEncoding& out);        // a width from projection_dim
+
+// families_towers.cc: image towers and others whose code says more than their keys.
+void ReadLlama4Vision(const Model& model, ModelEncoding& out);   // two axes from 1, and a table
+void ReadMllamaVision(const Model& model, ModelEncoding& out);   // a gated table
+void ReadVjepa2(const Model& model, ModelEncoding& out);         // three axes whose pairs are no rotation
+void ReadLightGlue(const Model& model, ModelEncoding& out);      // angles by a learned matrix
+void ReadCohereCompass(const Model& model, ModelEncoding& out);  // a dict per layer type, without a default
 
 // families_unknown.cc: no table entry; what the keys say, else LLaMA's reading, with a warning.
 void ReadUnknown(const Model& model, ModelEncoding& out);

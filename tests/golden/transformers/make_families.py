@@ -46,6 +46,14 @@ def at_path(config, path):
     return config
 
 
+PAIRINGS = json.loads((HERE / "pairings.json").read_text())["types"]
+
+
+def flagged(model_type):
+    """Whether the class reads rope_interleave."""
+    return any("rope_interleave" in entry for entry in PAIRINGS.get(model_type, []))
+
+
 def evidence(cases):
     """What the library builds for every model_type, wherever in a model it was seen."""
     own, parts = {}, {}
@@ -223,8 +231,10 @@ def row(model_type, config, entries, is_wrapper):
         partial = main.get("partial_rotary_factor", 1)
         if partial != 1 and not nested:
             fields["partial"] = repr(float(partial))
-        if rope.get("pairing") == "interleaved":
-            fields["pairing"] = "kInterleaved"
+        if rope.get("pairing") in ("interleaved", "interleaved_to_half"):
+            fields["pairing"] = "kInterleaved" if rope["pairing"] == "interleaved" else "Pairing::kInterleavedToHalf"
+        if flagged(model_type):
+            fields["rope_interleave"] = "true"
         if fields["read"] == "&ReadMla":
             fields["qk_nope_head_dim"] = whole(first(config, "qk_nope_head_dim"))
             fields["qk_rope_head_dim"] = whole(first(config, "qk_rope_head_dim"))
@@ -246,7 +256,7 @@ def row(model_type, config, entries, is_wrapper):
 
 ORDER = (
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
-    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other"
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other rope_interleave"
 ).split()
 
 

@@ -185,9 +185,21 @@ def stored_tables(module):
     return [{"kind": "rope", "factor": ONE, "pairing": "interleaved", "angles": True} | short(exact(torch.atan2(sin, cos)))]
 
 
+def grid_table(module):
+    """Llama 4's image tower keeps complex turns of every patch: the first two patches of a row tell frequencies and axes."""
+    turns = dict(module.named_buffers(recurse=False)).get("freqs_ci")
+    if turns is None or turns.is_meta or "Vision" not in type(module).__name__:
+        return []
+    first, second = (torch.view_as_real(turns)[i, 0].double() for i in (0, 1))
+    angle = torch.atan2(first[:, 1], first[:, 0])
+    moved = (torch.atan2(second[:, 1], second[:, 0]) - angle).abs() > 1e-6 * angle
+    axes = "".join("x" if m else "y" for m in moved.tolist())
+    return [{"kind": "axial", "factor": ONE, "axes": axes, "pairing": "interleaved"} | short(exact(angle))]
+
+
 def rotary_entries(module):
     """One entry per schedule that the module holds."""
-    entries = stored_tables(module)
+    entries = stored_tables(module) + grid_table(module)
     kind = next((k for part, k in KINDS if part in type(module).__name__), "rope")
     for name, buffer in module.named_buffers(recurse=False):
         if not name.endswith("inv_freq") or name.endswith("original_inv_freq") or buffer.is_meta:

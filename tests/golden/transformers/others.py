@@ -10,6 +10,8 @@ import numbers_of
 
 # Classes that are known by their names: what they do has no table to take numbers from.
 NAMED = [
+    (r"^VJEPA2RopeAttention", "rope_uneven_pairs"),
+    (r"^LightGluePositionalEncoder", "rope_learned_projection"),
     (r"PositionalConv", "positional_convolution"),
     (r"^RoFormerSinus", "rope_roformer"),
     (r"RelMultihead|RelPositional|RelativePosition(?!Bias)", "relative_positions"),
@@ -147,7 +149,9 @@ def learned(name, module):
             entry["offset"] = int(module.padding_idx) + 1
         found.append(entry)
     for key, parameter in module.named_parameters(recurse=False):
-        if isinstance(module, torch.nn.Embedding) or not re.search(r"pos_?emb|position_?(al_)?emb|positional_embedding", key):
+        of_class = key == "embedding" and re.search(r"PositionEmbedding$", type(module).__name__)  # Mllama's
+        named = of_class or re.search(r"pos_?emb|position_?(al_)?emb|positional_embedding", key)
+        if isinstance(module, torch.nn.Embedding) or not named:
             continue
         found.append({"kind": "learned", "shape": list(parameter.shape), "dim": parameter.shape[-1]})
     return found

@@ -25,6 +25,18 @@ inline std::string Text(const Value& value, const char* key) {
   return value.HasMember(key) && value[key].IsString() ? value[key].GetString() : "";
 }
 
+inline const char* NameOf(Pairing pairing) {
+  switch (pairing) {
+    case Pairing::kHalfSplit:
+      return "half_split";
+    case Pairing::kInterleaved:
+      return "interleaved";
+    case Pairing::kInterleavedToHalf:
+      return "interleaved_to_half";
+  }
+  return "";
+}
+
 inline const char* NameOf(PositionKind kind) {
   switch (kind) {
     case PositionKind::kRope:

@@ -143,7 +143,8 @@ TEST(FirstChannel, SliceOfMlaComesLast) {
   EXPECT_EQ(*spec.rotary_dim, 64);
   EXPECT_EQ(spec.first_channel, 128);
   EXPECT_TRUE(HasNote(layer.warnings, "qk_rope_head_dim", "first_channel 0"));
-  EXPECT_TRUE(HasNote(layer.warnings, "rope_interleave", "stored keys do not"));
+  EXPECT_EQ(*spec.pairing, Pairing::kInterleavedToHalf);
+  EXPECT_TRUE(HasNote(layer.warnings, "rope_interleave", "other stored keys"));
   EXPECT_EQ(RopeOf(LayerOf(Read(Llama("")))).first_channel, 0);
 }
 

@@ -152,7 +152,7 @@ TEST(Yarn, DeepSeekWithMscaleAbsent) {
   const RopeSpec spec = RopeOf(layer);
   EXPECT_EQ(spec.head_dim, 192);
   EXPECT_EQ(*spec.rotary_dim, 64);
-  EXPECT_EQ(*spec.pairing, Pairing::kInterleaved);
+  EXPECT_EQ(*spec.pairing, Pairing::kInterleavedToHalf);
   const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
   ASSERT_TRUE(resolved.ok());
   EXPECT_NEAR(resolved->attention_factor, 1.3688879, 1e-7);
@@ -166,6 +166,17 @@ TEST(Mla, RopeInterleaveDecidesThePairingAndNoFactorAppliesTwice) {
   const RopeSpec spec = RopeOf(LayerOf(Read(config)));
   EXPECT_EQ(*spec.pairing, Pairing::kHalfSplit);
   EXPECT_EQ(*spec.rotary_dim, 64);
+}
+
+TEST(Mla, ClassesThatDoNotReadRopeInterleaveSaySo) {
+  const ModelEncoding model = Read(R"({"model_type":"deepseek_v32","rope_theta":1e4,"rope_interleave":false})");
+  EXPECT_EQ(*RopeOf(LayerOf(model)).pairing, Pairing::kInterleavedToHalf);
+  EXPECT_TRUE(HasNote(model.warnings, "rope_interleave", "does not read it"));
+  EXPECT_EQ(*RopeOf(LayerOf(Read(R"({"model_type":"deepseek_v2","rope_theta":1e4})"))).pairing, Pairing::kInterleaved);
+  // A class that nobody knows, with the key: as the classes that have it.
+  const char* unknown = R"({"model_type":"zork","rope_theta":1e4,"qk_nope_head_dim":64,"qk_rope_head_dim":32,)"
+                        R"("hidden_size":512,"num_attention_heads":8,"rope_interleave":true})";
+  EXPECT_EQ(*RopeOf(LayerOf(Read(unknown))).pairing, Pairing::kInterleavedToHalf);
 }
 
 TEST(Llama3, EqualFrequencyFactorsResolve) {

@@ -66,7 +66,7 @@ std::vector<const LayerEncoding*> LayersOf(const ModelEncoding& model, const Val
 std::string CompareRope(const LayerEncoding& layer, const Value& want) {
   if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
   const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
-  const std::string pairing = *spec.pairing == Pairing::kInterleaved ? "interleaved" : "half_split";
+  const std::string pairing = NameOf(*spec.pairing);
   const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
   if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
   const std::string frequencies = CompareFrequencies(std::get<AnglePlan>(resolved->plan).inv_freq, want);
@@ -97,7 +97,7 @@ std::string CompareSeveralAxes(const LayerEncoding& layer, const Value& want) {
   if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
   const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
   if (const std::string frequencies = CompareFrequencies(plan.inv_freq, want); !frequencies.empty()) return frequencies;
-  const std::string pairing = *spec.pairing == Pairing::kInterleaved ? "interleaved" : "half_split";
+  const std::string pairing = NameOf(*spec.pairing);
   if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
   const bool width_first = std::any_of(layer.warnings.begin(), layer.warnings.end(), [](const Note& note) {
     return note.message.find("[width, height]") != std::string::npos;
@@ -170,7 +170,7 @@ bool IsMainTable(const Value& want) {
   const std::string at = Text(want, "at");
   const std::string leaf = at.substr(at.rfind('.') + 1);
   return leaf == "position_embeddings" || leaf == "position_embedding" || leaf == "embed_positions" || leaf == "wpe" ||
-         leaf == "pos_embed" || leaf == "position_embedding_table";
+         leaf == "pos_embed" || leaf == "position_embedding_table" || leaf == "gated_positional_embedding";
 }
 
 std::string CompareLearned(const LayerEncoding& layer, const Value& want) {
@@ -252,6 +252,11 @@ std::string CompareGroup(const ModelEncoding& model, const Value& want,
     if (const std::string problem = compare(*layer, want); !problem.empty()) return problem;
   }
   return any ? "" : "kind: none instead of " + Text(want, "kind");
+}
+
+// A rotation that no scheme has: named as the golden names it, never left out.
+std::string CompareUnserved(const LayerEncoding& layer, const Value& want) {
+  return KindOf(layer) == Text(want, "kind") ? "" : "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
 }
 
 struct Case {
@@ -344,6 +349,8 @@ Outcome Compare(const std::vector<Case>& cases) {
         problem = CompareGroup(*model, want, &CompareLogBuckets);
       } else if (kind == "relative_sinusoidal") {
         problem = CompareGroup(*model, want, &CompareRelativeSinusoid);
+      } else if (kind == "rope_uneven_pairs" || kind == "rope_learned_projection") {
+        problem = CompareGroup(*model, want, &CompareUnserved);
       } else if (kind == "rope_2d_dinov3") {
         problem = CompareGroup(*model, want, &CompareDinoV3);
       } else if (kind == "learned") {

@@ -1,0 +1,93 @@
+// Image towers and others whose code says more about positions than their keys. Numbers that are not in the goldens of
+// transformers 5.24.0 come from its modeling files.
+#include <gtest/gtest.h>
+
+#include "server/resolve/model_config.h"
+#include "tests/server/resolve/resolve_testing.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr char kLlama4Vision[] =
+    R"({"model_type":"llama4_vision_model","hidden_size":1408,"num_attention_heads":16,"image_size":336,"patch_size":14})";
+
+TEST(Llama4Vision, RotatesByColumnsAndRowsFromOne) {
+  const LayerEncoding layer = LayerOf(Read(kLlama4Vision));
+  const RopeSpec spec = RopeOf(layer);
+  EXPECT_EQ(spec.head_dim, 88);
+  EXPECT_EQ(*spec.pairing, Pairing::kInterleaved);
+  ASSERT_TRUE(spec.axes.has_value());
+  EXPECT_EQ(spec.axes->sections, (std::vector<int64_t>{22, 22}));
+  EXPECT_TRUE(HasNote(layer.warnings, "rope_parameters", "[width, height]"));
+  EXPECT_TRUE(HasNote(layer.warnings, "patch_size", "count from 1"));
+}
+
+TEST(Llama4Vision, PatchReadsItsOwnRowSinceTheClassTokenIsLast) {
+  const LayerEncoding layer = LayerOf(Read(kLlama4Vision), "embedding");
+  ASSERT_EQ(layer.kind, PositionKind::kLearned);
+  const LearnedSpec& spec = std::get<LearnedSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.num_positions, 24 * 24 + 1);
+  EXPECT_EQ(*spec.position_offset, 0);  // CLIP's, whose class token is first, is 1
+  const LayerEncoding clip = LayerOf(Read(R"({"model_type":"clip_vision_model","image_size":336,"patch_size":14})"));
+  EXPECT_EQ(*std::get<LearnedSpec>(clip.spec->spec).position_offset, 1);
+}
+
+TEST(MllamaVision, HasAGatedTable) {
+  const LayerEncoding layer = LayerOf(Read(
+      R"({"model_type":"mllama_vision_model","hidden_size":1280,"attention_heads":16,"image_size":560,"patch_size":14})"));
+  ASSERT_EQ(layer.kind, PositionKind::kLearned);
+  const LearnedSpec& spec = std::get<LearnedSpec>(layer.spec->spec);
+  EXPECT_EQ(spec.num_positions, 1601);
+  EXPECT_EQ(spec.dim, 1280);
+  EXPECT_EQ(*spec.position_offset, 1);
+  EXPECT_TRUE(HasNote(layer.warnings, "max_num_tiles", "tanh(gate)"));
+}
+
+TEST(RotationsThatNoSchemeHas, AreNamed) {
+  const LayerEncoding video = LayerOf(Read(R"({"model_type":"vjepa2","hidden_size":1024,"num_attention_heads":16})"));
+  EXPECT_EQ(video.unserved, "rope_uneven_pairs");
+  EXPECT_TRUE(HasNote(video.warnings, "model_type", "different frequencies"));
+  const LayerEncoding matcher = LayerOf(Read(R"({"model_type":"lightglue","descriptor_dim":256,"num_attention_heads":4})"));
+  EXPECT_EQ(matcher.unserved, "rope_learned_projection");
+  EXPECT_TRUE(HasNote(matcher.warnings, "model_type", "learned matrix"));
+}
+
+TEST(CohereCompass, ReadsADictForEachLayerTypeAndSaysWhenThereIsNone) {
+  const ModelEncoding model = Read(R"({"model_type":"cohere_compass","text_config":{"model_type":"cohere_compass_text",
+      "hidden_size":2048,"num_attention_heads":16,"head_dim":128,"num_hidden_layers":2,
+      "layer_types":["sliding_attention","full_attention"],
+      "rope_parameters":{"sliding_attention":{"rope_type":"default","rope_theta":50000},"full_attention":null}}})");
+  const RopeSpec spec = RopeOf(LayerOf(model, "sliding_attention"));
+  EXPECT_EQ(*spec.base, 50000);
+  EXPECT_EQ(*spec.pairing, Pairing::kHalfSplit);
+  ASSERT_TRUE(spec.axes.has_value());
+  EXPECT_EQ(spec.axes->sections, (std::vector<int64_t>{24, 20, 20}));
+  EXPECT_EQ(spec.axes->layout, AxisLayout::kInterleaved);
+  EXPECT_EQ(LayerOf(model, "full_attention").kind, PositionKind::kNone);
+  const ModelEncoding bare = Read(
+      R"({"model_type":"cohere_compass_text","num_hidden_layers":1,"layer_types":["full_attention"],"rope_parameters":{}})");
+  EXPECT_EQ(LayerOf(bare, "full_attention").unserved, "rope");
+  EXPECT_TRUE(HasNote(bare.warnings, "rope_parameters", "no default"));
+}
+
+TEST(NanoChat, SaysThatItTurnsTheOtherWay) {
+  const LayerEncoding layer = LayerOf(Read(R"({"model_type":"nanochat","hidden_size":768,"num_attention_heads":6})"));
+  EXPECT_EQ(*RopeOf(layer).pairing, Pairing::kHalfSplit);
+  EXPECT_TRUE(HasNote(layer.warnings, "model_type", "inverse"));
+}
+
+TEST(Glm4v, PairsAreInterleavedUnlikeGlm4vMoes) {
+  const auto pairing = [](std::string_view type) {
+    return *RopeOf(
+                LayerOf(Read(absl::StrCat(
+                    R"({"model_type":")", absl::string_view(type.data(), type.size()),
+                    R"(","hidden_size":256,"num_attention_heads":2,"rope_parameters":{"rope_type":"default","rope_theta":10000,)"
+                    R"("partial_rotary_factor":0.5,"mrope_section":[8,12,12]}})"))))
+                .pairing;
+  };
+  EXPECT_EQ(pairing("glm4v_text"), Pairing::kInterleaved);
+  EXPECT_EQ(pairing("glm4v_moe_text"), Pairing::kHalfSplit);
+}
+
+}  // namespace
+}  // namespace phasor::server

@@ -1,0 +1,199 @@
+// How every rotating class of transformers pairs the channels of a head, as its own functions turn unit vectors
+// (tests/golden/transformers/pairings.json), against the pairing of every rotation that is answered for it.
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "server/resolve/model_config.h"
+#include "tests/server/resolve/library_compare.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/transformers/";
+constexpr unsigned kParseFlags = rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
+
+rapidjson::Document ReadJson(const char* name) {
+  std::ifstream in(std::string(kFolder) + name);
+  std::stringstream text;
+  text << in.rdbuf();
+  rapidjson::Document document;
+  document.Parse<kParseFlags>(text.str().c_str());
+  return document;
+}
+
+std::string ToText(const Value& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::CrtAllocator,
+                    rapidjson::kWriteNanAndInfFlag>
+      writer(buffer);
+  value.Accept(writer);
+  return buffer.GetString();
+}
+
+// The last word of a dotted path, and what stands before it.
+std::pair<std::string, std::string> Split(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string::npos ? std::pair<std::string, std::string>("", path)
+                                  : std::pair(path.substr(0, dot), path.substr(dot + 1));
+}
+
+// The golden's entries of a layer: of its part, or of the side (encoder, decoder) that it names.
+std::vector<const Value*> EntriesOf(const LayerEncoding& layer, const Value& entries, bool flagged) {
+  const auto [before, last] = Split(layer.layer_type);
+  for (const bool by_side : {true, false}) {
+    std::vector<const Value*> found;
+    for (const Value& entry : entries.GetArray()) {
+      if (entry.HasMember("rope_interleave") != flagged) continue;
+      const std::string group = Text(entry, "group");
+      const std::string side = Text(entry, "side");
+      const std::string at = layer.part.empty() ? last : layer.part;
+      const bool here = by_side ? !side.empty() && (at == side || layer.layer_type == group + "." + side) && group.empty()
+                                : group == layer.part;
+      if (here) found.push_back(&entry);
+    }
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+struct Tally {
+  std::map<std::string, int> pairings;  // layers by pairing
+  int unknown = 0;                      // layers of parts that the class does not build
+};
+
+// Empty, or what is wrong with a layer.
+std::string Check(const LayerEncoding& layer, const Value& entries, bool flagged, Tally& tally) {
+  const std::string got = NameOf(*std::get<RopeSpec>(layer.spec->spec).pairing);
+  const auto found = EntriesOf(layer, entries, flagged);
+  if (found.empty()) return "no entry";
+  for (const Value* entry : found) {
+    for (const auto& pairing : (*entry)["pairings"].GetObject()) {
+      std::string want = pairing.name.GetString();
+      const bool backwards = want.ends_with("_backwards");
+      if (backwards) want.resize(want.size() - std::string("_backwards").size());
+      if (want == "half_split_per_axis") want = "half_split";  // two layer types, one for each half
+      if (want != got) return got + " instead of " + want;
+      const bool warned = std::any_of(layer.warnings.begin(), layer.warnings.end(), [](const Note& note) {
+        return note.message.find("the other way") != std::string::npos;
+      });
+      if (warned != backwards) return "direction";
+    }
+  }
+  ++tally.pairings[got];
+  return "";
+}
+
+// Rotations of a part that the whole does not build are those of the part's own class.
+const Value* EntriesOfPart(const LayerEncoding& layer, const Value& config, const Value& goldens) {
+  const Value* at = &config;
+  std::stringstream path(layer.part);
+  for (std::string key; std::getline(path, key, '.');) {
+    const std::string long_key = key + "_config";
+    for (const std::string& wrapper : {std::string(), std::string("thinker_config")}) {
+      const Value* from = at;
+      if (!wrapper.empty() && from->HasMember(wrapper.c_str())) from = &(*from)[wrapper.c_str()];
+      const std::string& name = from->HasMember(long_key.c_str()) ? long_key : key;
+      if (!from->HasMember(name.c_str()) || !(*from)[name.c_str()].IsObject()) continue;
+      at = &(*from)[name.c_str()];
+      break;
+    }
+  }
+  const std::string type = Text(*at, "model_type");
+  return at != &config && goldens.HasMember(type.c_str()) ? &goldens[type.c_str()] : nullptr;
+}
+
+TEST(PairingsGolden, EveryRotationPairsAsTheLibraryDoes) {
+  const rapidjson::Document goldens = ReadJson("pairings.json");
+  ASSERT_TRUE(goldens.IsObject());
+  const Value& reasons = goldens["not_probed"];
+  const rapidjson::Document exceptions = ReadJson("exceptions.json");
+  std::ifstream in(std::string(kFolder) + "cases.jsonl");
+  Tally tally;
+  for (std::string line; std::getline(in, line);) {
+    rapidjson::Document document;
+    document.Parse<kParseFlags>(line.c_str());
+    const std::string type = Text(document, "type");
+    if (!document.HasMember("config")) continue;
+    const auto model = ReadModelConfig(ToText(document["config"]));
+    if (!model.ok()) {  // a default that the class itself cannot use
+      EXPECT_TRUE(exceptions.HasMember(type.c_str())) << type << ": " << model.status();
+      continue;
+    }
+    const bool known = std::none_of(model->warnings.begin(), model->warnings.end(), [](const Note& note) {
+      return note.field == "model_type" && note.message.find(" is unknown") != std::string::npos;
+    });
+    if (!known) continue;
+    for (const LayerEncoding& layer : model->layers) {
+      if (layer.kind != PositionKind::kRope) continue;
+      const Value* own = goldens["types"].HasMember(type.c_str()) ? &goldens["types"][type.c_str()] : nullptr;
+      std::string problem = own == nullptr ? "no entry" : Check(layer, *own, false, tally);
+      if (problem == "no entry") {
+        own = EntriesOfPart(layer, document["config"], goldens["types"]);
+        LayerEncoding alone = layer;
+        alone.part.clear();
+        if (own != nullptr) problem = Check(alone, *own, false, tally);
+      }
+      if (problem.empty()) continue;
+      if (reasons.HasMember(type.c_str())) {
+        ++tally.unknown;
+        EXPECT_GE(reasons[type.c_str()].GetStringLength(), 20u) << type;
+        continue;
+      }
+      ADD_FAILURE() << type << " | '" << layer.layer_type << "': " << problem;
+    }
+  }
+  EXPECT_GE(tally.pairings["half_split"], 300);
+  EXPECT_GE(tally.pairings["interleaved"], 40);
+  EXPECT_GE(tally.pairings["interleaved_to_half"], 12);
+  for (const auto& [pairing, count] : tally.pairings) std::printf("%5d %s\n", count, pairing.c_str());
+  std::printf("%5d not probed\n", tally.unknown);
+}
+
+// Classes that read rope_interleave, with the value that their default is not.
+TEST(PairingsGolden, RopeInterleaveTurnsAsTheLibraryDoes) {
+  const rapidjson::Document goldens = ReadJson("pairings.json");
+  std::ifstream in(std::string(kFolder) + "cases.jsonl");
+  Tally tally;
+  int types = 0;
+  for (std::string line; std::getline(in, line);) {
+    rapidjson::Document document;
+    document.Parse<kParseFlags>(line.c_str());
+    const std::string type = Text(document, "type");
+    if (!document.HasMember("config") || !document["config"].HasMember("rope_interleave")) continue;
+    const Value& entries = goldens["types"][type.c_str()];
+    const bool flagged =
+        std::any_of(entries.Begin(), entries.End(), [](const Value& entry) { return entry.HasMember("rope_interleave"); });
+    ASSERT_TRUE(flagged) << type;
+    ++types;
+    Value& flag = document["config"]["rope_interleave"];
+    flag.SetBool(!flag.GetBool());
+    const auto model = ReadModelConfig(ToText(document["config"]));
+    ASSERT_TRUE(model.ok());
+    for (const LayerEncoding& layer : model->layers) {
+      EXPECT_EQ(Check(layer, entries, true, tally), "") << type;
+    }
+    // Without the key the class's default counts.
+    document["config"].RemoveMember("rope_interleave");
+    const auto bare = ReadModelConfig(ToText(document["config"]));
+    ASSERT_TRUE(bare.ok());
+    for (const LayerEncoding& layer : bare->layers) {
+      EXPECT_EQ(Check(layer, entries, false, tally), "") << type;
+    }
+  }
+  EXPECT_GE(types, 6);
+  EXPECT_EQ(tally.pairings["half_split"], types);
+  EXPECT_EQ(tally.pairings["interleaved_to_half"], types);
+}
+
+}  // namespace
+}  // namespace phasor::server
