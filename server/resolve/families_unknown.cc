@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 #include "server/resolve/layer_groups.h"
@@ -14,14 +12,12 @@ bool SaysAlibi(const Model& model) {
   return model.text.IsObject("attn_config") && flag(*model.text.Object("attn_config"));
 }
 
-// Whether the file names architectures and none of them generates text.
-bool NoDecoder(const Model& model) {
-  const auto names = model.file.Strings("architectures").value_or(std::vector<std::string>());
-  const auto generates = [](const std::string& name) {
-    return name.find("CausalLM") != std::string::npos || name.find("LMHead") != std::string::npos ||
-           name.find("ConditionalGeneration") != std::string::npos;
-  };
-  return !names.empty() && std::none_of(names.begin(), names.end(), generates);
+// Whether any key is one that only rotating models have; those that share a name with other things do not count.
+bool SaysRope(const Model& model) {
+  return model.HasRopeKeys() || !model.text
+                                     .FirstOf({"swa_rope_theta", "local_rope_theta", "rope_base", "rope_interleave",
+                                               "rope_scaling_layers", "no_rope_layer_interval"})
+                                     .empty();
 }
 
 }  // namespace
@@ -32,7 +28,7 @@ void ReadUnknown(const Model& model, ModelEncoding& out) {
     model.problems->Warn(path, absl::StrCat("class ", model.type_name, " is unknown: read by its keys as ",
                                             absl::string_view(what.data(), what.size())));
   };
-  const bool rotates = model.HasRopeKeys();
+  const bool rotates = SaysRope(model);
   const std::string type =
       model.text.Has("position_embedding_type") ? model.text.String("position_embedding_type").value_or("") : std::string();
   if (SaysAlibi(model) || (type == "alibi" && !rotates)) {
@@ -51,11 +47,7 @@ void ReadUnknown(const Model& model, ModelEncoding& out) {
     read_as("what position_embedding_type says");
     return ReadBert(model, out);
   }
-  std::vector<Note> ignored;
-  const bool no_text =
-      model.file.Has("model_type") &&
-      (model.text.FirstOf({"head_dim", "hidden_size", "d_model", "n_embd"}).empty() || model.Heads(ignored) == 0);
-  if (!rotates && type.empty() && (NoDecoder(model) || no_text)) {
+  if (!rotates && type.empty()) {
     model.problems->Warn(path,
                          absl::StrCat("class ", model.type_name, " is unknown, and no key says how it encodes positions"));
     out.layers.push_back(Unserved(model, "", "unknown"));

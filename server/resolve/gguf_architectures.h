@@ -21,6 +21,7 @@ enum class GgufPositions : uint8_t {
   kBuckets,  // T5
   kNone,     // no positions, or no attention
   kVision,   // an image or audio tower of its own
+  kUnknown,  // nothing says
 };
 
 // Positions of several axes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/family.h"
@@ -56,6 +57,22 @@ std::vector<double> ReadFactors(const GgufHead& head, std::span<const GgufTensor
     factors = values;
   }
   return factors;
+}
+
+// Data of tensors that the head does not list, or twice the same: whoever sends it means it to count.
+void CheckTensors(const GgufHead& head, std::span<const GgufTensor> tensors, Problems& problems) {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : tensors) {
+    const std::string name = GgufPrintable(tensor.name);
+    if (head.FindTensor(tensor.name) == nullptr) {
+      problems.Fail(name, "data of a tensor that the header does not list", "tensors of the header");
+    } else if (!names.insert(tensor.name).second) {
+      problems.Fail(name, "the same tensor twice", "each tensor once");
+    } else if (!GgufDecidesPositions(tensor.name)) {
+      problems.Warn(name, "data not read: positions do not depend on it");
+    }
+    if (!problems.ok()) return;
+  }
 }
 
 void FillFacts(const GgufContext& model, const GgufGroup& group, LayerEncoding& layer) {
@@ -158,8 +175,7 @@ GgufPositions Guess(const GgufKeys& keys) {
   if (keys.Has("attention.relative_buckets_count")) return GgufPositions::kBuckets;
   if (!keys.FirstOf({"rope.freq_base", "rope.dimension_count"}).empty()) return GgufPositions::kRope;
   if (keys.head().FindTensor("position_embd.weight") != nullptr) return GgufPositions::kLearned;
-  if (keys.Has("attention.head_count")) return GgufPositions::kRope;
-  return GgufPositions::kNone;
+  return keys.Has("attention.head_count") ? GgufPositions::kUnknown : GgufPositions::kNone;
 }
 
 GgufPositions PositionsOf(const GgufContext& model) {
@@ -198,6 +214,11 @@ LayerEncoding ReadGroup(const GgufContext& model, const GgufGroup& group, GgufPo
       break;
     case GgufPositions::kNone:
       layer.kind = PositionKind::kNone;
+      break;
+    case GgufPositions::kUnknown:
+      layer.kind = PositionKind::kUnserved;
+      layer.unserved = "unknown";
+      layer.warnings.push_back({"general.architecture", "unknown, and no key says how it encodes positions"});
       break;
     default:
       if (group.rotates) {
@@ -298,6 +319,7 @@ absl::StatusOr<ModelEncoding> ReadGguf(std::string_view bytes, std::span<const G
   const GgufArchitecture* known = FindGgufArchitecture(name);
   const GgufKeys keys(*head, name, &problems);
   GgufContext model{keys, known ? *known : kUnknown, known != nullptr, {}};
+  if (problems.ok()) CheckTensors(*head, tensors, problems);
   if (problems.ok()) model.factors.freqs = ReadFactors(*head, tensors, kFreqs, problems);
   if (problems.ok()) model.factors.long_factors = ReadFactors(*head, tensors, kLong, problems);
   if (problems.ok()) model.factors.short_factors = ReadFactors(*head, tensors, kShort, problems);

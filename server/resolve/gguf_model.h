@@ -30,8 +30,9 @@ bool GgufDecidesPositions(std::string_view tensor);
 std::string CompactGgufHead(const GgufHead& head);
 
 // Reads the head of a file (anything after it is ignored) and the data of every tensor that it lists and
-// GgufDecidesPositions names. No allocation beyond a small multiple of the sizes given. Notes' fields are keys of the file.
-// Errors: INVALID_ARGUMENT with a SpecError payload; field: a key, a tensor's name, or "header". Thread-safe.
+// GgufDecidesPositions names; data of tensors that it does not list, or of one twice, is an error. No allocation beyond a
+// small multiple of the sizes given. Notes' fields are keys of the file. Errors: INVALID_ARGUMENT with a SpecError payload;
+// field: a key, a tensor's name, or "header". Thread-safe.
 absl::StatusOr<ModelEncoding> ReadGguf(std::string_view head, std::span<const GgufTensor> tensors);
 
 }  // namespace phasor::server

@@ -264,6 +264,26 @@ TEST(GgufModelTest, TensorsAreHeldAgainstTheirInfos) {
             "rope_factors_short.weight: 0 values");
 }
 
+TEST(GgufModelTest, DataMustBelongToTensorsOfTheHead) {
+  const std::vector<float> ones(64, 1);
+  const auto refusal = [](const std::string& head, const std::vector<GgufTensor>& tensors) {
+    const auto error = SpecErrorOf(ReadGguf(head, tensors).status());
+    return error ? error->field + ": " + error->given : "no SpecError";
+  };
+  const std::string plain = SmallGguf("llama").Uint("llama.rope.dimension_count", 128).Head();
+  EXPECT_EQ(refusal(plain, {{"rope_freqs.weight", ones}}),
+            "rope_freqs.weight: data of a tensor that the header does not list");
+  const std::string listed = SmallGguf("llama").Tensor("rope_freqs.weight", ones).Head();
+  EXPECT_EQ(refusal(listed, {{"rope_freqs.weight", ones}, {"rope_freqs.weight", ones}}),
+            "rope_freqs.weight: the same tensor twice");
+  EXPECT_TRUE(ReadGguf(listed, std::vector<GgufTensor>{{"rope_freqs.weight", ones}}).ok());
+  // Listed, but of no use: said, not refused.
+  const std::string other = SmallGguf("llama").Tensor("blk.0.attn_q.weight", ones).Head();
+  const auto model = ReadGguf(other, std::vector<GgufTensor>{{"blk.0.attn_q.weight", ones}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(HasNote(model->warnings, "blk.0.attn_q.weight", "not read"));
+}
+
 TEST(GgufModelTest, RefusesWrongTypesAndRanges) {
   EXPECT_EQ(Refusal(GgufMaker()), "general.architecture: nothing");
   EXPECT_EQ(Refusal(GgufMaker().Uint("general.architecture", 1)), "general.architecture: a value of type uint32");
@@ -293,6 +313,8 @@ TEST(GgufModelTest, UnknownArchitecturesAreReadByTheirKeys) {
   EXPECT_TRUE(HasNote(rope.warnings, "general.architecture", "unknown"));
   EXPECT_EQ(RopeOf(rope.layers.front()).base, 5e5);
   EXPECT_TRUE(HasNote(rope.layers.front().warnings, "llama9.rope.dimension_count", "assumed"));
+  EXPECT_EQ(Only(SmallGguf("x")).unserved, "unknown");  // sizes say nothing
+  EXPECT_TRUE(HasNote(Only(SmallGguf("x")).warnings, "general.architecture", "no key says"));
   EXPECT_EQ(Only(SmallGguf("x").Float("x.attention.max_alibi_bias", 8)).kind, PositionKind::kAlibi);
   EXPECT_EQ(Read(SmallGguf("x").Uint("x.attention.relative_buckets_count", 32)).layers.front().kind, PositionKind::kBias);
 }

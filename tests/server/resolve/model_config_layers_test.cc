@@ -256,6 +256,30 @@ TEST(Unknown, ReadsLikeLlamaWithAWarning) {
   EXPECT_EQ(layer.max_position, 1024);
 }
 
+TEST(Unknown, WithoutARopeKeyNothingIsInvented) {
+  // Sizes alone do not say that a model rotates, nor does the name of a class that generates text.
+  for (const std::string_view extra :
+       {"", R"(,"architectures":["ZorkForCausalLM"])", R"(,"max_position_embeddings":2048)"}) {
+    const ModelEncoding model = Read(absl::StrCat(R"({"model_type":"zork","hidden_size":512,"num_attention_heads":8)",
+                                                  absl::string_view(extra.data(), extra.size()), "}"));
+    const LayerEncoding layer = LayerOf(model);
+    EXPECT_EQ(layer.kind, PositionKind::kUnserved);
+    EXPECT_EQ(layer.unserved, "unknown");
+    EXPECT_FALSE(layer.spec);
+    EXPECT_TRUE(HasNote(model.warnings, "model_type", "no key says how it encodes positions"));
+  }
+  EXPECT_EQ(LayerOf(Read(R"({"model_type":"sam2_video_mask_decoder","hidden_size":256,"num_attention_heads":8})")).unserved,
+            "unknown");
+  // One key is enough.
+  for (const char* key : {R"("rope_theta":1e4)", R"("rope_base":1e4)", R"("rotary_pct":1)", R"("rope_interleave":false)",
+                          R"("position_embedding_type":"rope")"}) {
+    EXPECT_EQ(
+        LayerOf(Read(absl::StrCat(R"({"model_type":"zork","hidden_size":512,"num_attention_heads":8,)", key, "}"))).kind,
+        PositionKind::kRope)
+        << key;
+  }
+}
+
 TEST(Unknown, KeysDecideOtherwise) {
   EXPECT_EQ(LayerOf(Read(R"({"model_type":"x","alibi":true,"n_head":8})")).kind, PositionKind::kAlibi);
   EXPECT_EQ(LayerOf(Read(R"({"model_type":"x","qk_nope_head_dim":32,"qk_rope_head_dim":16,"rope_theta":1})")).kind,
