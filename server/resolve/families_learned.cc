@@ -63,7 +63,11 @@ void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, Mo
   auto canonical = Canonicalize(spec);
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
-    const std::string_view key = error && error->field == "learned.dim" ? "hidden_size" : "max_position_embeddings";
+    std::string_view key = error && error->field == "learned.dim" ? "hidden_size" : "max_position_embeddings";
+    if (error && error->field == "learned.padding_row") {
+      key = model.text.FirstOf({"pad_token_id", "padding_idx", "pad_index"});
+      if (key.empty()) key = "pad_token_id";
+    }
     return model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed)
                                       : canonical.status());
   }

@@ -48,6 +48,9 @@ void ReadUnknown(const Model& model, ModelEncoding& out) {
     return ReadBert(model, out);
   }
   if (!rotates && type.empty()) {
+    if (!model.file.Has("model_type") && !model.file.Has("architectures")) {
+      return model.problems->Fail(path, "nothing", "the class's name, or a key that says how the model encodes positions");
+    }
     model.problems->Warn(path,
                          absl::StrCat("class ", model.type_name, " is unknown, and no key says how it encodes positions"));
     out.layers.push_back(Unserved(model, "", "unknown"));

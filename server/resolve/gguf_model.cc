@@ -83,6 +83,11 @@ void FillFacts(const GgufContext& model, const GgufGroup& group, LayerEncoding& 
   const GgufHeads heads = GgufHeadsOf(keys, group, layer.warnings);
   layer.num_q_heads = heads.query;
   layer.num_kv_heads = heads.key_value;
+  if (heads.query != 0 && heads.key_value != 0 && heads.query % heads.key_value != 0) {
+    layer.warnings.push_back(
+        {keys.PathOf("attention.head_count_kv"),
+         Cat(heads.key_value, " does not divide the ", heads.query, " query heads: no model has groups of that size")});
+  }
   layer.max_position = keys.Integer("context_length", 0, kMaxLength).value_or(0);
 }
 

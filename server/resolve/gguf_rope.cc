@@ -147,6 +147,12 @@ int64_t GgufHeadDim(const GgufContext& model, const GgufGroup& group, std::vecto
   const int64_t heads = GgufHeadsOf(keys, group, ignored).query;
   if (!keys.problems().ok()) return 0;
   const std::string path = keys.PathOf("attention.key_length");
+  constexpr std::string_view kHeads = "attention.head_count";
+  if (heads == 0 && keys.Has(kHeads)) {
+    keys.problems().Fail(keys.PathOf(kHeads), keys.IsList(kHeads) ? "numbers that differ, or 0, in these layers" : "0",
+                         Cat("1 … ", kMaxHeads, ", the same in all of these layers, or attention.key_length"));
+    return 0;
+  }
   if (width == 0 || heads == 0) {
     keys.problems().Fail(path, "nothing", "attention.key_length, or both embedding_length and attention.head_count");
     return 0;

@@ -30,6 +30,14 @@ Scaling ReadScaling(GgufDraft& draft) {
   const std::string_view key = keys.FirstOf({"rope.scaling.factor", "rope.scale_linear"});
   if (!key.empty()) scaling.factor_key = key;
   scaling.factor = keys.Number(scaling.factor_key).value_or(1);
+  constexpr std::string_view kOld = "rope.scale_linear";
+  if (key != kOld && keys.Has(kOld)) {
+    const double old = keys.Number(kOld).value_or(scaling.factor);
+    if (old != scaling.factor) {
+      draft.Warn(kOld,
+                 Cat(FormatFloat(old), " is not read: ", keys.PathOf(key), " ", FormatFloat(scaling.factor), " counts"));
+    }
+  }
   if (scaling.factor == 0) scaling.factor = 1;  // readers take 0 for absent
   if (scaling.type == "none" && scaling.factor != 1) {
     draft.Warn(scaling.factor_key, Cat(FormatFloat(scaling.factor), " is not applied: rope.scaling.type is none"));

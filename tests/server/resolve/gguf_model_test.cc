@@ -284,6 +284,30 @@ TEST(GgufModelTest, DataMustBelongToTensorsOfTheHead) {
   EXPECT_TRUE(HasNote(model->warnings, "blk.0.attn_q.weight", "not read"));
 }
 
+TEST(GgufModelTest, Contradictions) {
+  const LayerEncoding both =
+      Only(SmallGguf("llama").Float("llama.rope.scale_linear", 4).Float("llama.rope.scaling.factor", 2));
+  EXPECT_EQ(ScheduleOf<LinearSchedule>(RopeOf(both)).factor, 2);
+  EXPECT_TRUE(HasNote(both.warnings, "llama.rope.scale_linear", "4 is not read"));
+  const LayerEncoding same =
+      Only(SmallGguf("llama").Float("llama.rope.scale_linear", 2).Float("llama.rope.scaling.factor", 2));
+  EXPECT_FALSE(HasNote(same.warnings, "llama.rope.scale_linear"));
+  EXPECT_TRUE(HasNote(Only(SmallGguf("llama").Uint("llama.attention.head_count_kv", 7)).warnings,
+                      "llama.attention.head_count_kv", "does not divide"));
+}
+
+TEST(GgufModelTest, HeadsThatSayNoWidthAreBlamed) {
+  GgufMaker none;
+  none.String("general.architecture", "llama").Uint("llama.embedding_length", 4096).Uint("llama.block_count", 4);
+  GgufMaker zero = none;
+  EXPECT_EQ(Refusal(zero.Uint("llama.attention.head_count", 0)), "llama.attention.head_count: 0");
+  GgufMaker list = none;
+  EXPECT_EQ(Refusal(list.List<uint32_t>("llama.attention.head_count", GgufType::kUint32, {32, 32, 32, 16})),
+            "llama.attention.head_count: numbers that differ, or 0, in these layers");
+  EXPECT_EQ(RopeOf(Only(list.Uint("llama.attention.key_length", 64))).head_dim, 64);
+  EXPECT_EQ(Refusal(none), "llama.attention.key_length: nothing");
+}
+
 TEST(GgufModelTest, RefusesWrongTypesAndRanges) {
   EXPECT_EQ(Refusal(GgufMaker()), "general.architecture: nothing");
   EXPECT_EQ(Refusal(GgufMaker().Uint("general.architecture", 1)), "general.architecture: a value of type uint32");

@@ -73,13 +73,24 @@ TEST(Errors, AWidthThatIsOddBlamesWhatMadeIt) {
   }
 }
 
+TEST(Errors, APaddingRowOutsideTheTableBlamesThePaddingIndex) {
+  const std::string roberta =
+      R"({"model_type":"roberta","hidden_size":768,"num_attention_heads":12,"max_position_embeddings":514,"pad_token_id":)";
+  const auto error = SpecErrorOf(ReadModelConfig(absl::StrCat(roberta, "600}")).status());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->field, "pad_token_id");
+  EXPECT_EQ(error->given, "600");
+  EXPECT_EQ(ErrorField(absl::StrCat(roberta, "1}")), "OK");
+}
+
 TEST(Errors, NeededKeys) {
   EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear"})")), "rope_scaling.factor");
   EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"type":"linear","factor":null})")), "rope_scaling.factor");
   EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"rope_type":"llama3","factor":8,"high_freq_factor":4})")),
             "rope_scaling.low_freq_factor");
   EXPECT_EQ(ErrorField(R"({"model_type":"unheard_of","rope_theta":1})"), "head_dim");
-  EXPECT_EQ(ErrorField("{}"), "head_dim");
+  EXPECT_EQ(ErrorField("{}"), "model_type");
+  EXPECT_EQ(ErrorField(R"({"hidden_size":512,"num_attention_heads":8})"), "model_type");
 }
 
 TEST(Errors, SizesAreBounded) {

@@ -70,6 +70,71 @@ TEST(Contradictions, ABaseThatIsMissing) {
   EXPECT_TRUE(HasNote(LayerOf(Read(Llama(""))).warnings, "rope_theta", "not given: base 10000"));
 }
 
+TEST(Contradictions, HeadsThatShareNoKeys) {
+  EXPECT_TRUE(HasNote(Read(Llama(R"("rope_theta":1e4,"num_key_value_heads":7)")).warnings, "num_key_value_heads",
+                      "7 does not divide the 32"));
+  EXPECT_TRUE(HasNote(Read(Llama(R"("rope_theta":1e4,"num_key_value_heads":64)")).warnings, "num_key_value_heads"));
+  EXPECT_FALSE(HasNote(Read(Llama(R"("rope_theta":1e4,"num_key_value_heads":8)")).warnings, "num_key_value_heads"));
+}
+
+TEST(Contradictions, ALengthBelowZero) {
+  const auto with = [](std::string_view length) {
+    return Read(absl::StrCat(R"({"model_type":"llama","hidden_size":64,"num_attention_heads":4,"rope_theta":1e4,)",
+                             R"("max_position_embeddings":)", absl::string_view(length.data(), length.size()), "}"));
+  };
+  EXPECT_TRUE(HasNote(with("-1").warnings, "max_position_embeddings", "-1 is no length"));
+  EXPECT_EQ(LayerOf(with("-1")).max_position, 0);
+  EXPECT_FALSE(HasNote(with("64").warnings, "max_position_embeddings"));
+}
+
+TEST(Contradictions, AnIntervalAgainstTheList) {
+  const auto gemma = [](int pattern) {
+    return Read(absl::StrCat(R"({"model_type":"gemma3_text","hidden_size":2560,"num_attention_heads":8,"head_dim":256,)",
+                             R"("num_hidden_layers":4,"rope_theta":1e6,"layer_types":["sliding_attention",)",
+                             R"("full_attention","sliding_attention","full_attention"],"sliding_window_pattern":)", pattern,
+                             "}"));
+  };
+  EXPECT_TRUE(HasNote(gemma(6).warnings, "sliding_window_pattern", "from layer 1"));
+  EXPECT_FALSE(HasNote(gemma(2).warnings, "sliding_window_pattern"));
+  EXPECT_EQ(LayerOf(gemma(6), "full_attention").layers, (std::vector<int64_t>{1, 3}));
+  const auto exaone = [](std::string_view letters) {
+    return Read(absl::StrCat(R"({"model_type":"exaone4","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":4,)",
+                             R"("sliding_window":16,"layer_types":["sliding_attention","sliding_attention",)",
+                             R"("full_attention","full_attention"],"sliding_window_pattern":")",
+                             absl::string_view(letters.data(), letters.size()), "\"}"));
+  };
+  EXPECT_TRUE(HasNote(exaone("LG").warnings, "sliding_window_pattern", "from layer 1"));
+  EXPECT_FALSE(HasNote(exaone("LLG").warnings, "sliding_window_pattern"));
+  const auto smol = [](int interval) {
+    return Read(absl::StrCat(R"({"model_type":"smollm3","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":4,)",
+                             R"("no_rope_layers":[1,0,1,0],"no_rope_layer_interval":)", interval, "}"));
+  };
+  EXPECT_TRUE(HasNote(smol(4).warnings, "no_rope_layer_interval", "from layer 1"));
+  EXPECT_FALSE(HasNote(smol(2).warnings, "no_rope_layer_interval"));
+}
+
+TEST(Contradictions, KeysAroundTheLanguageModel) {
+  const auto with = [](std::string_view inner) {
+    return Read(Llama(absl::StrCat(R"("rope_theta":1e4,"text_config":{"model_type":"llama","hidden_size":4096,)",
+                                   R"("num_attention_heads":32)", absl::string_view(inner.data(), inner.size()), "}")));
+  };
+  const ModelEncoding differs = with(R"(,"rope_theta":5e5)");
+  EXPECT_EQ(*RopeOf(LayerOf(differs)).base, 5e5);
+  EXPECT_TRUE(HasNote(differs.warnings, "rope_theta", "10000 is not read: text_config.rope_theta 500000 counts"));
+  EXPECT_FALSE(HasNote(with(R"(,"rope_theta":1e4)").warnings, "rope_theta"));
+  EXPECT_TRUE(HasNote(with("").warnings, "rope_theta", "text_config describes the language model and has none"));
+}
+
+TEST(Contradictions, ScalingWithoutARotation) {
+  const auto falcon = [](std::string_view alibi) {
+    return Read(absl::StrCat(R"({"model_type":"falcon","hidden_size":1024,"num_attention_heads":16,"rope_scaling":)",
+                             R"({"type":"linear","factor":2},"alibi":)", absl::string_view(alibi.data(), alibi.size()),
+                             "}"));
+  };
+  EXPECT_TRUE(HasNote(falcon("true").warnings, "rope_scaling", "the model has ALiBi"));
+  EXPECT_FALSE(HasNote(falcon("false").warnings, "rope_scaling"));
+}
+
 TEST(OtherLoaders, BasesInTwoPlaces) {
   const LayerEncoding both = LayerOf(Read(Llama(R"("rope_theta":5e5,"rope_parameters":{"rope_theta":1e6})")));
   EXPECT_EQ(*RopeOf(both).base, 1e6);
