@@ -6,6 +6,19 @@
 
 namespace phasor::server {
 
+std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs) {
+  RopeSpec one;
+  one.head_dim = 2 * pairs;
+  one.base = base;
+  const auto canonical = Canonicalize(one);
+  const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
+  if (!resolved.ok()) {
+    model.problems->Fail(resolved.status());
+    return {};
+  }
+  return std::get<AnglePlan>(resolved->plan).inv_freq;
+}
+
 namespace {
 
 // What an image tower's rotation starts from.
@@ -64,30 +77,12 @@ void AddHalf(const Model& model, const Grid& grid, std::string_view name, int64_
 
 constexpr double kTwoPi = 6.283185307179586476925;
 
-// base^(−k/pairs), k = 0 … pairs − 1.
-std::vector<double> AxisFrequencies(const Model& model, const Grid& grid, int64_t pairs) {
-  RopeSpec one;
-  one.head_dim = 2 * pairs;
-  one.base = grid.base;
-  const auto canonical = Canonicalize(one);
-  const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
-  if (!resolved.ok()) {
-    model.problems->Fail(resolved.status());
-    return {};
-  }
-  return std::get<AnglePlan>(resolved->plan).inv_freq;
-}
-
 // Every frequency of one axis twice.
 std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {
   std::vector<double> twins;
-  for (const double frequency : AxisFrequencies(model, grid, pairs)) twins.insert(twins.end(), 2, frequency);
+  for (const double frequency : AxisFrequencies(model, grid.base, pairs)) twins.insert(twins.end(), 2, frequency);
   return twins;
 }
-
-}  // namespace
-
-namespace {
 
 // Some towers add rows of a table to the patches before the layers turn them.
 void AddTableBeside(const Model& model, ModelEncoding& out) {
@@ -152,7 +147,7 @@ void ReadDinoV3(const Model& model, ModelEncoding& out) {
   // A coordinate runs from −1 to 1 over the image and turns by 2π·c·base^(−k/n), n pairs an axis.
   const int64_t pairs = grid.head_dim / 4;
   std::vector<double> turns;
-  for (const double frequency : AxisFrequencies(model, grid, pairs)) turns.push_back(kTwoPi * frequency);
+  for (const double frequency : AxisFrequencies(model, grid.base, pairs)) turns.push_back(kTwoPi * frequency);
   if (!model.problems->ok()) return;
   std::vector<double> both = turns;
   both.insert(both.end(), turns.begin(), turns.end());

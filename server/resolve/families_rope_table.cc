@@ -150,6 +150,8 @@ constexpr Family kFamilies[] = {
 {.model_type = "qwen35moe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .partial = 0.5, .pairing = kInterleaved, .mrope = true},
 {.model_type = "glm4vmoe", .read = &ReadRope, .hidden = 4096, .heads = 96, .kv_heads = 8, .layers = 46, .max_position = 65536, .partial = 0.5, .mrope = true},
+{.model_type = "zamba2", .read = &ReadZamba2, .hidden = 2560, .heads = 32, .kv_heads = 32, .layers = 54, .max_position = 4096},
+{"esmfold2", &ReadEsmFold2, 384},
 {.model_type = "coherecompass", .read = &ReadCohereCompass, .hidden = 8192, .heads = 64, .layers = 40, .head_dim = 128, .max_position = 8192, .mrope = true, .sections = {24, 20, 20}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "ernie45vlmoe", .read = &ReadRope, .hidden = 2560, .heads = 20, .kv_heads = 4, .layers = 28, .max_position = 131072, .base = 5e5, .pairing = kInterleaved, .mrope = true, .sections = {22, 22, 20}, .axis_layout = AxisLayout::kAlternating},
 };

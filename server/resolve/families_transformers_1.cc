@@ -135,7 +135,6 @@ constexpr Family kFamilies[] = {
 {.model_type = "ernie", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "ernie45vlmoevision", .read = &ReadVisionRope, .hidden = 1280, .heads = 16, .layers = 32, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "esmc", .read = &ReadRope, .hidden = 2560, .heads = 40, .kv_heads = 40, .layers = 80, .max_position = 2048},
-{.model_type = "esmfold2", .read = &ReadParts, .hidden = 384},
 {.model_type = "evolla", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 8, .layers = 32, .max_position = 8192, .base = 500000.0},
 {.model_type = "evollamodel", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 8, .layers = 32, .max_position = 8192, .base = 500000.0},
 {.model_type = "exaone45", .read = &ReadParts},
@@ -229,6 +228,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "inklingaudio", .read = &ReadNone},
 {.model_type = "inklingmmmodel", .read = &ReadParts},
 {.model_type = "inklingvision", .read = &ReadNone, .hidden = 1024, .heads = 16},
+{.model_type = "instructblip", .read = &ReadParts},
 };
 // clang-format on
 

@@ -9,7 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "instructblip", .read = &ReadParts},
 {.model_type = "instructblipqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "instructblipvideo", .read = &ReadParts},
 {.model_type = "instructblipvideoqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
@@ -229,6 +228,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "rembert", .read = &ReadLearned, .hidden = 1152, .heads = 18, .layers = 32, .max_position = 512, .width_key = "input_embedding_size", .learned = LearnedRule::kPlain},
 {.model_type = "resnet", .read = &ReadNone},
 {.model_type = "rfdetr", .read = &ReadParts, .hidden = 256},
+{.model_type = "rfdetrdinov2", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
 };
 // clang-format on
 

@@ -9,7 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "rfdetrdinov2", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
 {.model_type = "robertaprelayernorm", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
 {.model_type = "rocbert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "rtdetr", .read = &ReadParts, .hidden = 256, .heads = 8, .layers = 1},
@@ -137,7 +136,6 @@ constexpr Family kFamilies[] = {
 {.model_type = "yolos", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12},
 {.model_type = "yoso", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 4096, .learned = LearnedRule::kTwoMore},
 {.model_type = "zamba", .read = &ReadNone, .hidden = 3712, .heads = 16, .kv_heads = 16, .layers = 76, .max_position = 4096},
-{.model_type = "zamba2", .read = &ReadNone, .hidden = 2560, .heads = 32, .kv_heads = 32, .layers = 54, .max_position = 4096},
 {.model_type = "zaya", .read = &ReadRope, .hidden = 2048, .heads = 8, .kv_heads = 2, .layers = 40, .head_dim = 128, .max_position = 131072, .base = 5000000.0, .rope_parameters = R"({"hybrid":{"partial_rotary_factor":0.5,"rope_theta":5000000.0,"rope_type":"default"},"hybrid_sliding":{"partial_rotary_factor":0.5,"rope_theta":10000.0,"rope_type":"default"}})"},
 {.model_type = "zoedepth", .read = &ReadParts},
 };

@@ -77,17 +77,21 @@ void ReadLearned(const Model& model, ModelEncoding& out);
 void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, ModelEncoding& out);
 
 // families_parts.cc: classes of parts, and classes that only hold others.
-void ReadParts(const Model& model, ModelEncoding& out);       // nothing of its own
+void ReadParts(const Model& model, ModelEncoding& out);  // nothing of its own
+// base^(−k/pairs), k = 0 … pairs − 1; empty, with a problem, where the base does not serve.
+std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs);
 void ReadVisionRope(const Model& model, ModelEncoding& out);  // two axes
 void ReadOther(const Model& model, ModelEncoding& out);       // a convolution, or a form of its own, of no served kind
 void ReadClvp(const Model& model, ModelEncoding& out);        // a width from projection_dim
 
-// families_towers.cc: image towers and others whose code says more than their keys.
+// families_by_code.cc: classes whose code says more than their keys.
 void ReadLlama4Vision(const Model& model, ModelEncoding& out);   // two axes from 1, and a table
 void ReadMllamaVision(const Model& model, ModelEncoding& out);   // a gated table
 void ReadVjepa2(const Model& model, ModelEncoding& out);         // three axes whose pairs are no rotation
 void ReadLightGlue(const Model& model, ModelEncoding& out);      // angles by a learned matrix
 void ReadCohereCompass(const Model& model, ModelEncoding& out);  // a dict per layer type, without a default
+void ReadZamba2(const Model& model, ModelEncoding& out);         // use_mem_rope
+void ReadEsmFold2(const Model& model, ModelEncoding& out);       // atoms by their coordinates
 
 // families_unknown.cc: no table entry; what the keys say, else LLaMA's reading, with a warning.
 void ReadUnknown(const Model& model, ModelEncoding& out);

@@ -24,6 +24,24 @@ NOT_PROBED = {
 }
 NAME = re.compile(r"rotary|rotate|rope", re.I)
 NOT_ROTATING = re.compile(r"rope_(init|update|theta|param|type|index|config|delta|embed)|dynamic_rope|get_rope|build_rotary|rotary_time", re.I)
+# Types whose layers can rotate, and do not with the class's default keys or at all.
+NOT_BY_DEFAULT = {
+    "clvp": "use_rotary_embedding is false for its decoder",
+    "clvp_decoder": "use_rotary_embedding is false for its decoder",
+    "esm": "position_embedding_type is absolute",
+    "moshi_depth": "its layers are made with use_rope false",
+    "neucodec": "position_embeddings_type of its semantic model is relative_key",
+    "seamless_m4t": "position_embeddings_type of its sound encoder is relative",
+    "wav2vec2-bert": "position_embeddings_type is relative_key",
+    "wav2vec2-conformer": "position_embeddings_type is relative",
+    "xcodec2": "position_embeddings_type of its semantic model is relative_key",
+    "zamba2": "use_mem_rope is false",
+    "glm46v": "the default has no mrope_section and fails: answered as mrope, without a spec",
+    "glm4v": "the default has no mrope_section and fails: answered as mrope, without a spec",
+    "glm4v_text": "the default has no mrope_section and fails: answered as mrope, without a spec",
+    "glmga": "the default has no mrope_section and fails: answered as mrope, without a spec",
+    "efficientloftr": "answered as a form of its own: rows and columns alternate over the whole width, frequencies anew for each head",
+}
 WIDTH = 16
 COSINE, SINE = 0.6, 0.8
 
@@ -192,7 +210,7 @@ def loose_rows(config):
                 if not inspect.isclass(cls) or not issubclass(cls, torch.nn.Module) or cls.__module__ != home.__name__:
                     continue
                 asked = inspect.signature(cls.__init__).parameters.get("config")
-                if asked is None or not (asked.annotation is asked.empty or type(part).__name__ in str(asked.annotation)):
+                if asked is None or not (asked.annotation is asked.empty and not path or type(part).__name__ in str(asked.annotation)):
                     continue
                 rows += [(path, "", each) for each in sorted(found_in(cls, part), key=str)]
     return rows
@@ -224,6 +242,8 @@ def entries(model_type):
     found = {}
     for path, module, (cls, function, pairing) in rows:
         group, side = make.group_name(path, text, module)
+        if cls.startswith("EsmFold2Atom"):
+            group = "atom_encoder"  # a dict of its configuration without a class
         key = (group, side, function.partition("rope_interleave ")[2])
         found.setdefault(key, {}).setdefault(pairing or "unknown", set()).add(f"{cls}: {function.partition(',')[0]}")
     return [
@@ -269,7 +289,8 @@ def main():
             rows[case["type"]] = found
     lines = [f"{json.dumps(key)}: {json.dumps(rows[key], separators=(',', ':'))}" for key in sorted(rows)]
     reasons = json.dumps(NOT_PROBED, indent=1)
-    output.write_text('{"types": {\n' + ",\n".join(lines) + '\n},\n"not_probed": ' + reasons + "}\n")
+    default = json.dumps(NOT_BY_DEFAULT, indent=1)
+    output.write_text('{"types": {\n' + ",\n".join(lines) + '\n},\n"not_probed": ' + reasons + ',\n"not_by_default": ' + default + "}\n")
     correct_cases(cases, rows)
 
 

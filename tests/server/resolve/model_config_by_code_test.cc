@@ -1,6 +1,8 @@
-// Image towers and others whose code says more about positions than their keys. Numbers that are not in the goldens of
+// Classes whose code says more about positions than their keys. Numbers that are not in the goldens of
 // transformers 5.24.0 come from its modeling files.
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "server/resolve/model_config.h"
 #include "tests/server/resolve/resolve_testing.h"
@@ -68,6 +70,32 @@ TEST(CohereCompass, ReadsADictForEachLayerTypeAndSaysWhenThereIsNone) {
       R"({"model_type":"cohere_compass_text","num_hidden_layers":1,"layer_types":["full_attention"],"rope_parameters":{}})");
   EXPECT_EQ(LayerOf(bare, "full_attention").unserved, "rope");
   EXPECT_TRUE(HasNote(bare.warnings, "rope_parameters", "no default"));
+}
+
+TEST(Zamba2, RotatesTheDoubledHeadWhereUseMemRopeSaysSo) {
+  const char* config = R"({"model_type":"zamba2","hidden_size":2560,"num_attention_heads":32,"kv_channels":80,
+      "layers_block_type":["linear_attention","hybrid","linear_attention","hybrid"],"use_mem_rope":true,"rope_theta":10000})";
+  const LayerEncoding layer = LayerOf(Read(config));
+  EXPECT_EQ(RopeOf(layer).head_dim, 160);
+  EXPECT_EQ(*RopeOf(layer).pairing, Pairing::kHalfSplit);
+  EXPECT_EQ(layer.layers, (std::vector<int64_t>{1, 3}));
+  EXPECT_DOUBLE_EQ(*layer.softmax_scale, 1 / std::sqrt(80.0));
+  EXPECT_EQ(LayerOf(Read(R"({"model_type":"zamba2"})")).kind, PositionKind::kNone);
+}
+
+// torch on the class's own formula: 20^(−i/2), 10000^(−i/10).
+TEST(EsmFold2, TurnsAtomsByTheirCoordinates) {
+  const LayerEncoding layer =
+      LayerOf(Read(R"({"model_type":"esmfold2","hidden_size":384,"atom_encoder":{"head_dim":36}})"), "atom_encoder");
+  const RopeSpec spec = RopeOf(layer);
+  EXPECT_EQ(spec.head_dim, 36);
+  EXPECT_EQ(spec.axes->sections, (std::vector<int64_t>{2, 2, 2, 12}));
+  const auto inv_freq = ScheduleOf<InvFreqSchedule>(spec).inv_freq;
+  ASSERT_EQ(inv_freq.size(), 18u);
+  EXPECT_NEAR(inv_freq[3], 0.2236067977, 1e-9);
+  EXPECT_NEAR(inv_freq[7], 0.3981071706, 1e-9);
+  EXPECT_EQ(inv_freq[17], 0);
+  EXPECT_EQ(ErrorField(R"({"model_type":"esmfold2","atom_encoder":{"head_dim":20}})"), "atom_encoder.head_dim");
 }
 
 TEST(NanoChat, SaysThatItTurnsTheOtherWay) {
