@@ -22,7 +22,7 @@ namespace {
 
 struct ScoresArgs {
   std::string q, k, rope;
-  std::vector<std::string> biases, terms, weights;
+  std::vector<std::string> biases, terms, weights, bias_weights;
   std::optional<int64_t> length;
   std::string query_positions, key_positions;
   v1::Layout layout = v1::LAYOUT_BSHD;
@@ -30,7 +30,9 @@ struct ScoresArgs {
   std::optional<double> scale;
   int64_t first_head = 0;
   bool bias_then_scale = false, causal = false, softmax = false, omit_content = false;
-  std::optional<int64_t> window;
+  std::optional<int64_t> window, chunk;
+  std::vector<int64_t> prefix, cu_seqlens, key_cu_seqlens;
+  std::string key_padding;
   OutputArg output;
 };
 
@@ -79,24 +81,40 @@ absl::Status SetPositions(const std::string& text, v1::Positions* out) {
   return absl::OkStatus();
 }
 
-// INDEX:NAME=FILE: a weight of the INDEX-th term.
-absl::Status AddWeight(const std::string& text, v1::ScoresItem* item, raw::Payloads& payloads) {
+// INDEX:NAME=FILE: a weight of the INDEX-th of `specs`, which are called `what`.
+absl::Status AddWeight(const std::string& option, const std::string& what, const std::string& text,
+                       google::protobuf::RepeatedPtrField<v1::EncodingSpec>* specs, raw::Payloads& payloads) {
   const size_t colon = text.find(':'), equals = text.find('=');
-  const std::string usage = "--weight: given " + text + "; allowed: TERM:NAME=FILE, such as 0:keys=table.npy";
+  const std::string usage = absl::StrCat(option, ": given ", text, "; allowed: INDEX:NAME=FILE, such as 0:keys=table.npy");
   if (colon == std::string::npos || equals == std::string::npos || equals < colon) return UsageError(usage);
   const std::string number = text.substr(0, colon);
   int index = 0;
   if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos || number.size() > 4)
     return UsageError(usage);
   index = std::stoi(number);
-  if (index >= item->terms_size()) {
-    return UsageError(absl::StrCat("--weight: given term ", index, "; allowed: the terms 0 … ", item->terms_size() - 1));
+  if (index >= specs->size()) {
+    const std::string allowed = specs->empty() ? "none" : absl::StrCat("0 … ", specs->size() - 1);
+    return UsageError(absl::StrCat(option, ": given ", what, " ", index, "; allowed: ", allowed));
   }
-  auto array = LoadOne("--weight", text.substr(equals + 1));
+  auto array = LoadOne(option, text.substr(equals + 1));
   if (!array.ok()) return array.status();
-  v1::Weight* weight = item->mutable_terms(index)->add_weights();
+  v1::Weight* weight = specs->Mutable(index)->add_weights();
   weight->set_name(text.substr(colon + 1, equals - colon - 1));
   SetTensor(*array, weight->mutable_tensor(), payloads);
+  return absl::OkStatus();
+}
+
+absl::Status SetMasking(const ScoresArgs& args, v1::ScoresItem* item, raw::Payloads& payloads) {
+  if (args.causal) item->mutable_masking()->set_causal(true);
+  if (args.window) item->mutable_masking()->set_sliding_window(*args.window);
+  if (args.chunk) item->mutable_masking()->set_chunk_size(*args.chunk);
+  for (const int64_t keys : args.prefix) item->mutable_masking()->add_prefix(keys);
+  for (const int64_t end : args.cu_seqlens) item->mutable_masking()->add_query_cu_seqlens(end);
+  for (const int64_t end : args.key_cu_seqlens) item->mutable_masking()->add_key_cu_seqlens(end);
+  if (args.key_padding.empty()) return absl::OkStatus();
+  auto array = LoadOne("--key-padding", args.key_padding);
+  if (!array.ok()) return array.status();
+  SetTensor(*array, item->mutable_masking()->mutable_key_padding(), payloads);
   return absl::OkStatus();
 }
 
@@ -131,9 +149,15 @@ absl::StatusOr<Request> Build(const ScoresArgs& args, Tool& tool) {
   SetTensor(*k, item->mutable_k(), request.payloads);
   if (absl::Status status = SetSpecs(args, tool, item); !status.ok()) return status;
   for (const std::string& weight : args.weights) {
-    if (absl::Status status = AddWeight(weight, item, request.payloads); !status.ok()) return status;
+    absl::Status status = AddWeight("--weight", "term", weight, item->mutable_terms(), request.payloads);
+    if (!status.ok()) return status;
   }
-  absl::Status status;
+  for (const std::string& weight : args.bias_weights) {
+    absl::Status status = AddWeight("--bias-weight", "bias", weight, item->mutable_biases(), request.payloads);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = SetMasking(args, item, request.payloads);
+  if (!status.ok()) return status;
   if (!args.query_positions.empty()) status = SetPositions(args.query_positions, item->mutable_query_positions());
   if (status.ok() && !args.key_positions.empty()) status = SetPositions(args.key_positions, item->mutable_key_positions());
   if (!status.ok()) return status;
@@ -144,8 +168,6 @@ absl::StatusOr<Request> Build(const ScoresArgs& args, Tool& tool) {
   item->set_softmax(args.softmax);
   if (args.scale) item->set_scale(*args.scale);
   if (args.bias_then_scale) item->set_scale_order(v1::SCALE_ORDER_BIAS_THEN_SCALE);
-  if (args.causal) item->mutable_masking()->set_causal(true);
-  if (args.window) item->mutable_masking()->set_sliding_window(*args.window);
   return request;
 }
 
@@ -198,6 +220,8 @@ Command AddScores(CLI::App& app, Tool& tool) {
       ->allow_extra_args(false);
   command->add_option("--weight", args->weights, "TERM:NAME=FILE: a weight of the TERM-th --term, from 0")
       ->allow_extra_args(false);
+  command->add_option("--bias-weight", args->bias_weights, "BIAS:NAME=FILE: a weight of the BIAS-th --bias, from 0")
+      ->allow_extra_args(false);
   command->add_option("--query-positions", args->query_positions,
                       "START:STOP[:STEP] or a list (default: aligned to the last key)");
   command->add_option("--key-positions", args->key_positions, "The same for keys (default: from 0)");
@@ -208,6 +232,19 @@ Command AddScores(CLI::App& app, Tool& tool) {
   command->add_flag("--bias-then-scale", args->bias_then_scale, "(q·k + bias)·scale instead of q·k·scale + bias");
   command->add_flag("--causal", args->causal, "Hide keys after the query");
   command->add_option("--window", args->window, "Hide keys that many places or more away");
+  command->add_option("--chunk", args->chunk, "Hide keys outside the query's chunk of so many places");
+  command
+      ->add_option("--prefix", args->prefix,
+                   "So many first keys are not hidden by --causal and --window: one number, or one per batch row (2,0)")
+      ->delimiter(',');
+  command->add_option("--key-padding", args->key_padding,
+                      "File with the keys that are there: 0 and 1, [keys] or [batch, keys] (.npy, .npz, .safetensors)");
+  command
+      ->add_option("--cu-seqlens", args->cu_seqlens,
+                   "Packing: ends of the sequences, from 0 (0,3,5); a query sees its own sequence only")
+      ->delimiter(',');
+  command->add_option("--key-cu-seqlens", args->key_cu_seqlens, "The same for keys (default: as --cu-seqlens)")
+      ->delimiter(',');
   command->add_flag("--softmax", args->softmax, "Write probabilities");
   command->add_flag("--omit-content", args->omit_content, "Leave q·k out");
   args->output.AddTo(*command, true);

@@ -30,6 +30,7 @@ struct TableArgs {
   v1::Dtype dtype = v1::DTYPE_F32;
   v1::TableForm form = v1::TABLE_FORM_UNSPECIFIED;
   v1::Precision precision = v1::PRECISION_EXACT;
+  v1::TensorRole role = v1::TENSOR_ROLE_UNSPECIFIED;
   bool inv_freq = false;
   bool inverse = false;
   bool indices = false;
@@ -51,6 +52,7 @@ absl::StatusOr<Answer> Ask(client::Client& client, const TableArgs& args, const 
   v1::TableWindow* table = item->mutable_table();
   *table->mutable_positions() = positions.Window(begin, end);
   table->set_form(args.form);
+  table->set_role(args.role);
   table->set_inverse(args.inverse);
   table->set_indices(args.indices);
   table->set_include_inv_freq(args.inv_freq && begin == 0);
@@ -273,6 +275,7 @@ Command AddTable(CLI::App& app, Tool& tool) {
   AddChoice(*command, "--precision", args->precision, kPrecisionNames,
             "exact: correctly rounded; compat_f32: what float32 libraries mean")
       ->default_str("exact");
+  AddChoice(*command, "--role", args->role, kRoleNames, "Whose table: of xPos (required) and PoPE, where the two differ");
   command->add_flag("--inv-freq", args->inv_freq, "Also write inv_freq and attention_factor");
   command->add_flag("--indices", args->indices, "The rows' numbers in a learned table instead of the rows");
   command->add_flag("--inverse", args->inverse, "The table of the inverse rotation: divided by the attention factor");

@@ -22,6 +22,8 @@ inline const std::map<std::string, v1::TableForm> kTableFormNames = {{"half", v1
                                                                      {"duplicated", v1::TABLE_FORM_DUPLICATED},
                                                                      {"interleaved", v1::TABLE_FORM_INTERLEAVED_DUPLICATED},
                                                                      {"concat", v1::TABLE_FORM_CONCATENATED}};
+inline const std::map<std::string, v1::TensorRole> kRoleNames = {{"query", v1::TENSOR_ROLE_QUERY},
+                                                                 {"key", v1::TENSOR_ROLE_KEY}};
 inline const std::map<std::string, v1::BiasForm> kBiasFormNames = {
     {"full", v1::BIAS_FORM_FULL}, {"vector", v1::BIAS_FORM_VECTOR}, {"row", v1::BIAS_FORM_ROW}};
 inline const std::map<std::string, v1::Layout> kLayoutNames = {

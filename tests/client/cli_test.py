@@ -233,10 +233,10 @@ class Cli(unittest.TestCase):
         self.assertEqual(npy(path)[0]["shape"], (2, 1, 1, 3))
         self.assertEqual(self.floats(path), [hidden, -1, 0, -2, -1, 0])
 
-    def save(self, name, values, shape):
+    def save(self, name, values, shape, kind="f"):
         path = self.folder / name
-        header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).ljust(117) + "\n"
-        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+        header = repr({"descr": {"f": "<f4", "q": "<i8"}[kind], "fortran_order": False, "shape": tuple(shape)}).ljust(117) + "\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{kind}", *values))
         return path
 
     def floats(self, path):
@@ -303,6 +303,18 @@ class Cli(unittest.TestCase):
         self.assertIn("--target", run("resize", table, "--source", "4", "--target", "4x", "-o", out, check=2).stderr.decode())
         self.assertIn("'other'", run("resize", table, "--array", "other", "--source", "6", "--target", "8", "-o", out, check=2).stderr.decode())
 
+    def test_tables_of_xpos_have_a_role(self):
+        spec, files = '{"rope": {"headDim": 2, "xpos": {"center": "0", "scaleBase": 1}}}', {}
+        for role in ("query", "key"):
+            out = self.folder / f"{role}.npz"
+            run("table", spec, "--positions", "0:3", "--role", role, "-o", out)
+            files[role] = struct.unpack("<3f", npy(out, "cos.npy")[1])
+        self.assertNotEqual(files["query"][2], files["key"][2])
+        for m, (query, key) in enumerate(zip(files["query"], files["key"])):
+            self.assertAlmostEqual(query * key, math.cos(m) ** 2, places=6)  # the decays cancel at equal positions
+        refused = run("table", spec, "--positions", "0:3", "-o", self.folder / "none.npz", check=1).stderr.decode()
+        self.assertIn("table.role", refused)
+
     def test_scores(self):
         q, k = self.save("q.npy", [1, 0, 0, 2, 1, 1], (1, 3, 1, 2)), self.save("k.npy", [1, 2, 3, 4, 5, 6], (1, 3, 1, 2))
         out = self.folder / "scores.npy"
@@ -327,6 +339,17 @@ class Cli(unittest.TestCase):
         with_term = scores("--scale", "1", "--term", "shaw clip=1", "--weight", f"0:keys={table}")
         self.assertEqual(with_term[:3], (1, 3 + 1, 5 + 1))  # distance 0 has the middle row, keys after the query the first one
         self.assertEqual(scores("--omit-content", "--bias", "alibi num_heads=1", "--scale", "1")[6], -2 * 2.0 ** -8)
+        table = self.save("t5.npy", range(32), (32, 1))
+        biased = scores("--scale", "1", "--bias", "t5_bucket num_heads=1", "--bias-weight", f"0:table={table}")
+        self.assertEqual(biased[8], 11)  # distance 0 is bucket 0
+        self.assertEqual(biased[7], 7 + 1)  # a key one before its query: bucket 1
+        hidden = float("-inf")
+        self.assertEqual(scores("--scale", "1", "--causal", "--prefix", "2"), (1, 3, hidden, 4, 8, hidden, 3, 7, 11))
+        self.assertEqual(scores("--scale", "1", "--cu-seqlens", "0,1,3"), (1, hidden, hidden, hidden, 8, 12, hidden, 7, 11))
+        self.assertEqual(scores("--scale", "1", "--chunk", "2"), (1, 3, hidden, 4, 8, hidden, hidden, hidden, 11))
+        padding = self.save("there.npy", (1, 0, 1), (3,), kind="q")
+        self.assertEqual(scores("--scale", "1", "--key-padding", padding), (1, hidden, 5, 4, hidden, 12, 3, hidden, 11))
+        run("scores", "--q", q, "--k", k, "--bias-weight", f"0:table={table}", "-o", out, check=2)
         self.assertIn("k.shape", run("scores", "--q", q, "--k", self.save("k3.npy", range(3), (1, 1, 1, 3)), "-o", out, check=1).stderr.decode())
         self.assertIn("biases[0]", run("scores", "--q", q, "--k", k, "--bias", "alibi num_heads=0", "-o", out, check=1).stderr.decode())
         run("scores", "--q", q, "-o", out, check=2)
