@@ -86,7 +86,8 @@ absl::Status BiasMatrixWork::Parse(const v1::BiasWindow& window, int64_t num_hea
   if (status = SetOutputs(indices, context.limits); !status.ok()) return status;
   std::string masking_key;
   if (window.has_masking()) {
-    const MaskedShape shape{.heads = request.heads, .queries = request.queries, .keys = request.keys};
+    const MaskedShape shape{
+        .dtype = layout_.dtype, .heads = request.heads, .queries = request.queries, .keys = request.keys};
     auto masking = ParseMasking(window.masking(), "bias.masking", shape, context);
     if (!masking.ok()) return masking.status();
     masking_key = std::move(masking->key);

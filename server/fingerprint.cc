@@ -28,18 +28,6 @@ class Writer : public KeyBytes {
   std::string Hash() const { return Sha256(bytes()); }
 };
 
-bool EvenlySpaced(const PositionSet& positions, int64_t* stride) {
-  if (positions.ids.empty()) {
-    *stride = positions.stride;
-    return true;
-  }
-  *stride = positions.count > 1 ? positions.ids[1] - positions.ids[0] : 1;
-  for (size_t i = 2; i < positions.ids.size(); ++i) {
-    if (positions.ids[i] - positions.ids[i - 1] != *stride) return false;
-  }
-  return true;
-}
-
 void WritePositions(const TableContent& content, Writer& writer) {
   const PositionSet& positions = *content.positions;
   int64_t stride = 1;
@@ -47,7 +35,7 @@ void WritePositions(const TableContent& content, Writer& writer) {
   if (EvenlySpaced(positions, &stride)) {
     writer.Byte(static_cast<uint8_t>(Rows::kRange));
     writer.Int(positions.count == 0 ? 0 : positions.at(0) + content.position_offset);
-    writer.Int(positions.count <= 1 ? 1 : stride);
+    writer.Int(stride);
     return;
   }
   writer.Byte(static_cast<uint8_t>(Rows::kIds));

@@ -50,6 +50,10 @@ absl::StatusOr<TableSource> ParseSourceOf(const Item& message, const ParseContex
   return ParseSource(message.spec(), "spec", message.precision(), sequence_length, max_position, context);
 }
 
+// What an item says of its plans beside their specs, each in its range.
+absl::Status CheckPlanFields(v1::Precision precision, std::optional<int64_t> sequence_length,
+                             std::optional<int64_t> max_position);
+
 // OK, or InvalidField listing the values that `number`, an open enum of the wire, may have.
 absl::Status CheckEnum(std::string_view field, int number, const google::protobuf::EnumDescriptor* type);
 

@@ -1,5 +1,6 @@
 #include "server/masking_parser.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/core/narrow.h"
 #include "server/fingerprint.h"
 #include "server/grpc_status.h"
 #include "server/tensor_parser.h"
@@ -25,9 +27,26 @@ std::string Text(const std::vector<int64_t>& shape) {
   return absl::StrCat(text, "]");
 }
 
-std::string HashOf(std::span<const raw::Piece> pieces) {
+// Of the elements in the order of the shape, without what lies between them.
+std::string HashOf(const ParsedTensor& tensor) {
   std::vector<std::string_view> parts;
-  for (const raw::Piece& piece : pieces) parts.emplace_back(reinterpret_cast<const char*>(piece.data), piece.size);
+  for (const raw::Piece& piece : tensor.pieces) parts.emplace_back(reinterpret_cast<const char*>(piece.data), piece.size);
+  if (tensor.dense) return Sha256(parts);
+  std::string storage;
+  for (const std::string_view part : parts) storage.append(part);
+  parts.clear();
+  const int64_t size = SizeOf(tensor.dtype), keys = tensor.shape.back();
+  const size_t axes = tensor.shape.size() - 1;  // but the keys'
+  std::vector<int64_t> index(axes, 0);
+  for (int64_t row = 0; row < tensor.elements / keys; ++row) {
+    int64_t at = 0;
+    for (size_t axis = 0; axis < axes; ++axis) at += index[axis] * tensor.strides[axis];
+    parts.push_back(std::string_view(storage).substr(static_cast<size_t>(at * size), static_cast<size_t>(keys * size)));
+    for (size_t axis = axes; axis-- > 0;) {
+      if (++index[axis] < tensor.shape[axis]) break;
+      index[axis] = 0;
+    }
+  }
   return Sha256(parts);
 }
 
@@ -46,7 +65,8 @@ class MaskingParser {
     if (status.ok() && m.has_additive()) status = ParseAdditive(m.additive());
     if (status.ok()) status = ParseValues(m);
     if (!status.ok()) return status;
-    parsed_.key = KeyOf(masking) + additive_digest_;
+    Simplify();
+    if (!masking.empty()) parsed_.key = KeyOf(KeyForm()) + additive_digest_;
     return std::move(parsed_);
   }
 
@@ -83,6 +103,31 @@ class MaskingParser {
     }
     parsed_.masking.prefix.assign(m.prefix().begin(), m.prefix().end());
     return absl::OkStatus();
+  }
+
+  // What changes nothing is left out, so that one request has one form.
+  void Simplify() {
+    Masking& masking = parsed_.masking;
+    const auto all = [](const auto& list, int64_t value) {
+      return std::all_of(list.begin(), list.end(), [value](int64_t entry) { return entry == value; });
+    };
+    const bool excepts = masking.causal || masking.window_before || masking.window_after;
+    if (!excepts || all(masking.prefix, 0)) masking.prefix.clear();
+    if (all(masking.key_padding, 1)) {
+      masking.key_padding.clear();
+      masking.key_padding_batch_stride = 0;
+    }
+  }
+
+  // With the strides that the additive tensor would have without gaps, which its digest is of.
+  Masking KeyForm() const {
+    Masking form = parsed_.masking;
+    if (form.additive_query_stride != 0) form.additive_query_stride = shape_.keys;
+    if (form.additive_head_stride != 0) form.additive_head_stride = shape_.queries * shape_.keys;
+    if (form.additive_batch_stride != 0) {
+      form.additive_batch_stride = shape_.queries * shape_.keys * (form.additive_head_stride != 0 ? shape_.heads : 1);
+    }
+    return form;
   }
 
   absl::StatusOr<std::vector<int64_t>> ParseLengths(const google::protobuf::RepeatedField<int64_t>& field,
@@ -186,7 +231,7 @@ class MaskingParser {
       input.payload.push_back({piece.owner, piece.data, static_cast<int64_t>(piece.size)});
     }
     parsed_.additive = std::move(input);
-    additive_digest_ = HashOf(tensor->pieces);
+    additive_digest_ = HashOf(*tensor);
     return absl::OkStatus();
   }
 
@@ -198,8 +243,20 @@ class MaskingParser {
     if (!std::isfinite(m.masked_value())) {
       return InvalidField(Path("masked_value"), absl::StrCat(m.masked_value()), "a finite number");
     }
+    if (OverflowsType(m.masked_value())) {
+      return InvalidField(Path("masked_value"), absl::StrCat(m.masked_value()),
+                          absl::StrCat("a number that the answer's type, ", std::string(Name(shape_.dtype)), ", holds"));
+    }
     parsed_.masking.masked_value = m.masked_value() + 0.0;
     return absl::OkStatus();
+  }
+
+  // Whether rounding to the answer's type makes an infinity of `value`.
+  bool OverflowsType(double value) const {
+    return VisitFloat(shape_.dtype, [value](auto tag) {
+      using T = typename decltype(tag)::type;
+      return std::isinf(Widen<double>(Narrow<T>(value)));
+    });
   }
 
   const std::string path_;

@@ -31,8 +31,9 @@ class BatchAxis {
   std::string field_;
 };
 
-// What the masks are put on: [batch, heads, queries, keys].
+// What the masks are put on: [batch, heads, queries, keys] of `dtype`.
 struct MaskedShape {
+  DType dtype = DType::kF32;
   int64_t heads = 0;
   int64_t queries = 0;
   int64_t keys = 0;

@@ -1,15 +1,19 @@
 #include "server/position_draft.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/core/checked_math.h"
 #include "server/grpc_status.h"
 #include "server/position_rules.h"
 
 namespace phasor::server {
 namespace {
+
+constexpr int64_t kLastPosition = (int64_t{1} << 31) - 1;
 
 absl::StatusOr<PositionDraft> DraftRange(const v1::PositionRange& range, const PositionScope& scope) {
   PositionDraft draft;
@@ -109,7 +113,67 @@ absl::StatusOr<PositionDraft> DraftRule(const Rule& rule, std::string_view name,
   return draft;
 }
 
+// sequence_offsets move what is mapped, not what the map gives: a row of its own for every offset, unless all are equal.
+absl::StatusOr<PositionDraft> DraftRemapped(const v1::Positions& message, const PositionScope& scope) {
+  const v1::RemappedPositions& rule = message.remapped();
+  const std::string path = scope.At("remapped");
+  const auto count = scope.tokens ? std::optional<int64_t>(scope.tokens->sequence) : std::nullopt;
+  const auto size = SizeOfRemapped(rule, path, count, scope.context.limits);
+  if (!size.ok()) return size.status();
+  const auto& offsets = message.sequence_offsets();
+  if (auto status = scope.CheckOffsets(offsets, scope.tokens ? scope.tokens->batch : 1, "batch row"); !status.ok()) {
+    return status;
+  }
+  std::vector<int64_t> starts;
+  for (int i = 0; i < offsets.size(); ++i) {
+    const int64_t start = rule.start() + offsets[i];  // both are below 2^31
+    if (start < -kLastPosition || start > kLastPosition) {
+      return InvalidField(absl::StrCat(scope.At("sequence_offsets"), "[", i, "]"), absl::StrCat(offsets[i]),
+                          absl::StrCat("a sum with remapped.start within ±", kLastPosition));
+    }
+    starts.push_back(start);
+  }
+  if (starts.empty()) starts.push_back(rule.start());
+  if (std::all_of(starts.begin(), starts.end(), [&](int64_t start) { return start == starts[0]; })) starts.resize(1);
+  PositionDraft draft;
+  draft.rows = static_cast<int64_t>(starts.size());
+  draft.columns = size->count;
+  draft.field = path;
+  draft.has_offsets = true;
+  const auto ids = CheckedMul(draft.rows, draft.columns);
+  if (auto status = scope.Expand(path, ids.value_or(scope.context.limits.max_positions + 1)); !status.ok()) return status;
+  DraftAxis& axis = draft.axes.emplace_back(DraftAxis{.field = path});
+  for (const int64_t start : starts) {
+    v1::RemappedPositions moved = rule;
+    moved.set_start(start);
+    const RuleIds row = IdsOfRemapped(moved, *size);
+    if (row.is_fractional()) {
+      axis.fractional.insert(axis.fractional.end(), row.fractional[0].begin(), row.fractional[0].end());
+    } else {
+      axis.ids.insert(axis.ids.end(), row.whole[0].begin(), row.whole[0].end());
+    }
+  }
+  return draft;
+}
+
 }  // namespace
+
+absl::Status PositionScope::CheckOffsets(const google::protobuf::RepeatedField<int64_t>& offsets, int64_t wanted,
+                                         std::string_view unit) const {
+  if (offsets.empty()) return absl::OkStatus();
+  const std::string field = At("sequence_offsets");
+  if (offsets.size() != wanted) {
+    return InvalidField(field, absl::StrCat(offsets.size(), " entries"),
+                        absl::StrCat("none, or ", wanted, ", one per ", absl::string_view(unit.data(), unit.size())));
+  }
+  const int64_t most = context.limits.max_position;
+  for (int i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] >= -most && offsets[i] <= most) continue;
+    return InvalidField(absl::StrCat(field, "[", i, "]"), absl::StrCat(offsets[i]),
+                        absl::StrCat(-most, " … ", most, " (the server's max_position)"));
+  }
+  return absl::OkStatus();
+}
 
 std::string PositionScope::At(std::string_view field) const {
   return absl::StrCat(path, ".", absl::string_view(field.data(), field.size()));
@@ -151,13 +215,14 @@ absl::StatusOr<PositionDraft> DraftPositions(const v1::Positions& message, const
     case v1::Positions::kMrope:
       return DraftRule(message.mrope(), "mrope", SizeOfMrope(message.mrope(), scope.At("mrope"), limits), &IdsOfMrope,
                        scope);
-    case v1::Positions::kGrid:
-      return DraftRule(message.grid(), "grid", SizeOfGrid(message.grid(), scope.At("grid"), limits), &IdsOfGrid, scope);
-    case v1::Positions::kRemapped: {
-      const auto count = scope.tokens ? std::optional<int64_t>(scope.tokens->sequence) : std::nullopt;
-      return DraftRule(message.remapped(), "remapped",
-                       SizeOfRemapped(message.remapped(), scope.At("remapped"), count, limits), &IdsOfRemapped, scope);
+    case v1::Positions::kGrid: {
+      auto draft =
+          DraftRule(message.grid(), "grid", SizeOfGrid(message.grid(), scope.At("grid"), limits), &IdsOfGrid, scope);
+      if (draft.ok()) draft->unmoved = message.grid().prefix();
+      return draft;
     }
+    case v1::Positions::kRemapped:
+      return DraftRemapped(message, scope);
     case v1::Positions::RULE_NOT_SET:
       break;
   }

@@ -29,7 +29,9 @@ struct PositionDraft {
   int64_t start = 0;
   int64_t stride = 1;
   bool is_range = false;
-  int64_t moved_by = 0;  // the offset that all positions have in them already
+  int64_t moved_by = 0;      // the offset that all positions have in them already
+  int64_t unmoved = 0;       // so many columns at the start of a row take no offset
+  bool has_offsets = false;  // sequence_offsets are in the positions already: the rule maps what they lead to
   int64_t rows = 1;
   int64_t columns = 0;
   std::string field;  // of the rule, for errors
@@ -48,9 +50,13 @@ struct PositionScope {
   std::string At(std::string_view field) const;
   // Asks for room for `count` ids of eight bytes before they are made.
   absl::Status Expand(std::string_view field, int64_t count) const;
+  // sequence_offsets: none, or `wanted` of them (one per `unit`), each within bounds, which keeps sums far from overflow.
+  absl::Status CheckOffsets(const google::protobuf::RepeatedField<int64_t>& offsets, int64_t wanted,
+                            std::string_view unit) const;
 };
 
-// The positions of a rule, before sequence_offsets; nothing is checked yet that positions of all rules must hold.
+// The positions of a rule, before sequence_offsets (unless has_offsets); nothing is checked yet that positions of all rules
+// must hold.
 absl::StatusOr<PositionDraft> DraftPositions(const v1::Positions& message, const PositionScope& scope);
 
 // Of the rules whose ids travel as tensors.

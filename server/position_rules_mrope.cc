@@ -18,6 +18,9 @@ constexpr int64_t kMaxMerge = 64;
 constexpr double kDefaultTokensPerSecond = 4;
 
 bool IsHunyuan(const v1::MropePositions& rule) { return rule.layout() == v1::MROPE_LAYOUT_HUNYUAN_VL; }
+constexpr char kLayoutsWithSeconds[] =
+    "unset, or MROPE_LAYOUT_QWEN2_5_VL, MROPE_LAYOUT_QWEN2_5_OMNI, MROPE_LAYOUT_QWEN3_OMNI";
+bool HasSeconds(const v1::MropePositions& rule) { return rule.layout() == v1::MROPE_LAYOUT_QWEN2_5_VL || IsOmni(rule); }
 int64_t MergeOf(const v1::MropePositions& rule) { return rule.has_spatial_merge() ? rule.spatial_merge() : 2; }
 
 // Tokens of an image or video after merging.
@@ -61,6 +64,10 @@ absl::Status CheckGrid(const v1::MropePositions& rule, const v1::MropeGrid& grid
                             ? "1: every frame is a segment of its own"
                             : absl::StrCat("1 or more, a multiple of ", merge_time, " (temporal_merge)"));
   }
+  if (grid.has_second_per_grid() && !(HasSeconds(rule) && video)) {
+    return InvalidField(absl::StrCat(path, ".second_per_grid"), absl::StrCat(grid.second_per_grid()),
+                        video ? kLayoutsWithSeconds : "unset: images have no time");
+  }
   if (grid.has_second_per_grid() && !(grid.second_per_grid() >= 0 && grid.second_per_grid() <= 1e9)) {
     return InvalidField(absl::StrCat(path, ".second_per_grid"), absl::StrCat(grid.second_per_grid()), "0 … 1e9");
   }
@@ -80,6 +87,10 @@ absl::Status CheckParameters(const v1::MropePositions& rule, const std::string& 
   if (rule.has_temporal_merge() && (rule.temporal_merge() < 1 || rule.temporal_merge() > kMaxMerge)) {
     return InvalidField(absl::StrCat(path, ".temporal_merge"), absl::StrCat(rule.temporal_merge()),
                         absl::StrCat("1 … ", kMaxMerge));
+  }
+  if (rule.has_tokens_per_second() && !HasSeconds(rule)) {
+    return InvalidField(absl::StrCat(path, ".tokens_per_second"), absl::StrCat(rule.tokens_per_second()),
+                        kLayoutsWithSeconds);
   }
   if (rule.has_tokens_per_second() && !(rule.tokens_per_second() >= 0 && rule.tokens_per_second() <= 1e9)) {
     return InvalidField(absl::StrCat(path, ".tokens_per_second"), absl::StrCat(rule.tokens_per_second()), "0 … 1e9");

@@ -1,5 +1,6 @@
 #include "server/positions.h"
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -33,11 +34,27 @@ std::string DigestOf(const std::vector<T>& list) {
   return Sha256(std::string_view(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T)));
 }
 
-std::string KeyOfAxis(int64_t start, int64_t stride, const std::vector<int64_t>& ids,
+// The step of a list, where there is one.
+std::optional<int64_t> StepOf(const std::vector<int64_t>& ids) {
+  if (ids.size() < 2) return 1;
+  const int64_t step = ids[1] - ids[0];
+  for (size_t i = 2; i < ids.size(); ++i) {
+    if (ids[i] - ids[i - 1] != step) return std::nullopt;
+  }
+  return step;
+}
+
+std::string KeyOfAxis(int64_t count, int64_t start, int64_t stride, const std::vector<int64_t>& ids,
                       const std::vector<double>& fractional) {
   if (!fractional.empty()) return DigestOf(fractional).append("f");
-  if (!ids.empty()) return DigestOf(ids).append("i");
-  return absl::StrCat(start, ",", stride, "r");
+  if (!ids.empty()) {
+    const std::optional<int64_t> step = StepOf(ids);
+    if (!step) return DigestOf(ids).append("i");
+    start = ids[0];
+    stride = *step;
+  }
+  if (count == 0) start = 0;
+  return absl::StrCat(start, ",", count < 2 ? 1 : stride, "r");
 }
 
 }  // namespace
@@ -55,11 +72,18 @@ int64_t PositionSet::bytes() const {
   return total;
 }
 
+bool EvenlySpaced(const PositionSet& positions, int64_t* stride) {
+  const std::optional<int64_t> step = positions.ids.empty() ? positions.stride : StepOf(positions.ids);
+  if (!step) return false;
+  *stride = positions.count < 2 ? 1 : *step;
+  return true;
+}
+
 std::string KeyOf(const PositionSet& positions) {
   std::string key = absl::StrCat(positions.count, ",");
-  key += KeyOfAxis(positions.start, positions.stride, positions.ids, positions.fractional);
+  key += KeyOfAxis(positions.count, positions.start, positions.stride, positions.ids, positions.fractional);
   for (const AxisPositions& axis : positions.more_axes) {
-    key += KeyOfAxis(axis.start, axis.stride, axis.ids, axis.fractional);
+    key += KeyOfAxis(positions.count, axis.start, axis.stride, axis.ids, axis.fractional);
   }
   if (!positions.hidden.empty()) key.append(DigestOf(positions.hidden)).append("h");
   return key;

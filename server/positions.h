@@ -47,7 +47,10 @@ struct PositionSet {
   int64_t bytes() const;
 };
 
-// Canonical bytes of all positions, for the keys of works: lists by their SHA-256.
+// Whether the positions of a plain set go up (or down) by the same step, and that step; 1 where there are fewer than two.
+bool EvenlySpaced(const PositionSet& positions, int64_t* stride);
+
+// Canonical bytes of all positions, for the keys of works: evenly spaced ones as a range, other lists by their SHA-256.
 std::string KeyOf(const PositionSet& positions);
 
 }  // namespace phasor::server

@@ -34,6 +34,7 @@ class Finisher {
     if (draft.rope_delta) parsed.rope_delta.assign(static_cast<size_t>(BatchOf(draft)), *draft.rope_delta);
     parsed.set.count = draft.rows * draft.columns;
     parsed.set.hidden = std::move(draft.hidden);
+    for (DraftAxis& axis : draft.axes) WholeIfAllAre(&axis);
     if (draft.is_range) {
       parsed.set.start = draft.start;
       parsed.set.stride = draft.stride;
@@ -49,6 +50,14 @@ class Finisher {
   }
 
  private:
+  // Whole numbers are whole positions, whatever type they came in: one request has one form.
+  static void WholeIfAllAre(DraftAxis* axis) {
+    const std::vector<double>& ids = axis->fractional;
+    if (!std::all_of(ids.begin(), ids.end(), [](double id) { return id == std::floor(id); })) return;
+    for (const double id : ids) axis->ids.push_back(static_cast<int64_t>(id));
+    axis->fractional.clear();
+  }
+
   int64_t BatchOf(const PositionDraft& draft) const { return scope_.tokens ? scope_.tokens->batch : draft.rows; }
 
   absl::Status CheckExtents(const PositionDraft& draft) const {
@@ -69,27 +78,18 @@ class Finisher {
 
   absl::Status AddOffsets(const v1::Positions& message, PositionDraft* draft) {
     const auto& offsets = message.sequence_offsets();
-    if (offsets.empty()) return absl::OkStatus();
+    if (offsets.empty() || draft->has_offsets) return absl::OkStatus();
     const bool packed = message.rule_case() == v1::Positions::kPacked;
     const int64_t wanted = packed ? static_cast<int64_t>(draft->segments.size()) : BatchOf(*draft);
-    if (offsets.size() != wanted) {
-      return InvalidField(scope_.At("sequence_offsets"), absl::StrCat(offsets.size(), " entries"),
-                          absl::StrCat("none, or ", wanted, ", one per ", packed ? "sequence" : "batch row"));
-    }
-    for (int i = 0; i < offsets.size(); ++i) {
-      // Bounding the offset first keeps every sum far from overflow.
-      if (auto status = CheckPosition(absl::StrCat(scope_.At("sequence_offsets"), "[", i, "]"), offsets[i]); !status.ok()) {
-        return status;
-      }
-    }
+    if (auto status = scope_.CheckOffsets(offsets, wanted, packed ? "sequence" : "batch row"); !status.ok()) return status;
     if (auto status = CheckBounds(*draft, nullptr); !status.ok()) return status;
     const bool equal = std::all_of(offsets.begin(), offsets.end(), [&](int64_t o) { return o == offsets[0]; });
     if (equal) {
       draft->start += draft->is_range ? offsets[0] : 0;
       draft->moved_by = offsets[0];
       for (DraftAxis& axis : draft->axes) {
-        for (int64_t& id : axis.ids) id += offsets[0];
-        for (double& id : axis.fractional) id += static_cast<double>(offsets[0]);
+        Move(offsets[0], *draft, &axis.ids);
+        Move(offsets[0], *draft, &axis.fractional);
       }
       return absl::OkStatus();
     }
@@ -104,6 +104,13 @@ class Finisher {
       return absl::OkStatus();
     }
     return SpreadOffsets(offsets, draft);
+  }
+
+  template <typename T>
+  static void Move(int64_t offset, const PositionDraft& draft, std::vector<T>* ids) {
+    for (size_t i = 0; i < ids->size(); ++i) {
+      if (static_cast<int64_t>(i) % draft.columns >= draft.unmoved) (*ids)[i] += static_cast<T>(offset);
+    }
   }
 
   // Different offsets: every batch row needs positions of its own.
@@ -139,7 +146,7 @@ class Finisher {
       for (int64_t column = 0; column < draft.columns; ++column) {
         const T position =
             draft.is_range ? static_cast<T>(draft.start + column * draft.stride) : ids[static_cast<size_t>(source + column)];
-        spread.push_back(position + offset);
+        spread.push_back(column < draft.unmoved ? position : position + offset);
       }
     }
     return spread;

@@ -67,7 +67,7 @@ bool PrecomputeCall::DescribeWork(size_t i, const PlanEntries& plans) {
     r.softmax_scale_multiplier = plans.front()->resolved.softmax_scale_multiplier;
   }
   for (auto& [slot, array] : DescribeArrays(work)) SetArray(slot, std::move(array), &r);
-  r.not_modified = item(i).if_fingerprint_not == r.fingerprint;
+  r.not_modified = !r.fingerprint.empty() && item(i).if_fingerprint_not == r.fingerprint;
   return validate_only() || r.not_modified;
 }
 

@@ -74,6 +74,9 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
   TableRequest table;
   table.include_inv_freq = window.include_inv_freq();
   table.inverse = window.inverse();
+  if (table.inverse && std::holds_alternative<SinusoidalSpec>(spec)) {
+    return InvalidField("table.inverse", "true", "unset: only rotations have an inverse");
+  }
   const auto form = ParseForm(window.form(), spec);
   if (!form.ok()) return form.status();
   table.form = *form;

@@ -1,6 +1,7 @@
 // What a rotation rotates by: a spec, two of them, or the caller's tables.
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -157,6 +158,16 @@ absl::Status CheckRotateOperation(const v1::ApplyItem& message) {
   }
   if (message.has_spec()) return InvalidField("spec", "a scheme together with a table", "one of them");
   if (message.has_rerotate()) return InvalidField("rerotate", "together with a table", "two specs");
+  if (message.has_shift()) {
+    return InvalidField("shift", "together with a table",
+                        "a spec: the factor in a table is not known, and a shift has none");
+  }
+  for (const auto& [field, given, number] :
+       {std::tuple("precision", message.precision() > v1::PRECISION_EXACT, int64_t{message.precision()}),
+        {"sequence_length", message.has_sequence_length(), message.sequence_length()},
+        {"max_position", message.has_max_position(), message.max_position()}}) {
+    if (given) return InvalidField(field, absl::StrCat(number), "unset with a table, which holds its numbers already");
+  }
   if (message.layout() == v1::LAYOUT_T_HD) {
     return InvalidField("layout", "LAYOUT_T_HD together with a table", "a layout whose last axis is the width of a head");
   }

@@ -162,6 +162,9 @@ absl::Status CheckWindow(const v1::TableWindow& window, const EncodingSpec& spec
   if (!is_rope && window.inverse()) {
     return InvalidField("table.inverse", "true", "unset: this scheme's tables are no rotations to undo");
   }
+  if (std::holds_alternative<FopeSpec>(spec) && window.role() != v1::TENSOR_ROLE_UNSPECIFIED) {
+    return InvalidField("table.role", v1::TensorRole_Name(window.role()), "unset: queries and keys share this table");
+  }
   if (std::holds_alternative<FopeSpec>(spec) && window.include_inv_freq()) {
     return InvalidField("table.include_inv_freq", "true", "unset: the scheme mixes its frequencies");
   }

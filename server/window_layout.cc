@@ -115,7 +115,8 @@ class Parser {
 
   absl::Status ParseMasks() {
     const BiasRequest& request = layout_.request;
-    const MaskedShape shape{.heads = request.heads, .queries = request.queries, .keys = request.keys};
+    const MaskedShape shape{
+        .dtype = layout_.dtype, .heads = request.heads, .queries = request.queries, .keys = request.keys};
     auto masking = ParseMasking(message_.masking(), "bias.masking", shape, context_);
     if (!masking.ok()) return masking.status();
     layout_.masking = std::move(masking->masking);

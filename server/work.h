@@ -55,7 +55,9 @@ class Work {
   std::vector<WorkArray> outputs;
   int64_t scratch_bytes = 0;   // charged with the call
   int64_t position_bytes = 0;  // of position lists that the work holds (PositionSet::bytes), charged likewise
-  std::string key;  // canonical bytes of all that decides bits beside plans, tensors and outputs' types and shapes
+  // Canonical bytes of all that decides bits beside plans, tensors and outputs' types and shapes. Empty: plans and the like
+  // decide nothing, so the answer has no fingerprint (resize).
+  std::string key;
   std::vector<int64_t> rope_delta;  // for the answer
   std::vector<Note> warnings;       // for the answer; fields relative to the item ("spec.…")
 
@@ -64,6 +66,9 @@ class Work {
     for (const WorkArray& array : outputs) total += array.bytes;
     return total;
   }
+
+  // The fingerprint of the plain window that this is another spelling of, or empty: WorkFingerprint then. `plans` as below.
+  virtual std::string PlainFingerprint(std::span<const Resolved* const> /*plans*/) const { return {}; }
 
   // The steps in order. Called once per run, on a worker, when inputs have been gathered; must be quick (work belongs in
   // steps). What the steps point at (plans, this object, memory) lives until they have ended. Errors become the item's;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/buckets.h"
+#include "server/fingerprint.h"
 #include "server/grpc_status.h"
 #include "server/work_parsers.h"
 
@@ -17,6 +18,16 @@ namespace {
 
 // Values of a plan by distance.
 class DistanceWork final : public BiasMatrixWork {
+ public:
+  // Positions written out that are the plain ones, and masks that hide nothing, leave the window that tiles serve.
+  std::string PlainFingerprint(std::span<const Resolved* const> plans) const override {
+    const BiasLayout& l = layout();
+    if (l.masked || l.batch > 0 || !l.query_positions.positions.empty() || !l.key_positions.positions.empty()) return {};
+    BiasRequest request = l.request;
+    request.query_offset = l.bias_offset;
+    return BiasFingerprint(plans[0]->plan, request, l.dtype);
+  }
+
  protected:
   absl::StatusOr<ProgramStep> ValueStep(std::span<const Resolved* const> plans, const Values& values) const override {
     const std::optional<DistancePlan> plan = DistancePlanOf(plans[0]->plan);

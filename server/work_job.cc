@@ -25,6 +25,10 @@ std::optional<PlanEntries> FindSources(EngineCore* core, const Work& work) {
 }
 
 std::string WorkFingerprint(const Work& work, const PlanEntries& plans) {
+  if (work.key.empty()) return {};
+  std::vector<const Resolved*> resolved;
+  for (const auto& plan : plans) resolved.push_back(&plan->resolved);
+  if (std::string plain = work.PlainFingerprint(resolved); !plain.empty()) return plain;
   KeyBytes bytes;
   bytes.Text("work");
   bytes.Int(kNumericsVersion);

@@ -25,7 +25,8 @@ absl::StatusOr<PlanEntries> ResolveSources(EngineCore* core, const Work& work);
 // Plans found in the cache; empty when one is missing (and there are sources).
 std::optional<PlanEntries> FindSources(EngineCore* core, const Work& work);
 
-// SHA-256 over numerics version, the sources' plan keys, the work's key and the arrays' types and shapes.
+// SHA-256 over numerics version, the sources' plan keys, the work's key and the arrays' types and shapes; that of the plain
+// window that the work spells, where it does; empty where the work has no key.
 std::string WorkFingerprint(const Work& work, const PlanEntries& plans);
 
 // The arrays without data, in order.

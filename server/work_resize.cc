@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,6 @@ class Parser {
     work->inputs = std::move(inputs_);
     work->outputs = std::move(outputs_);
     work->scratch_bytes = scratch_bytes_;
-    work->key = Key();
     return work;
   }
 
@@ -72,6 +72,13 @@ class Parser {
     if (item_.roles_size() > 0) return InvalidField("roles", absl::StrCat(item_.roles_size(), " roles"), "none");
     if (item_.layout() != v1::LAYOUT_UNSPECIFIED) {
       return InvalidField("layout", absl::StrCat(static_cast<int>(item_.layout())), "unset: tables are [rows, columns]");
+    }
+    for (const auto& [field, given, number] :
+         {std::tuple("precision", item_.precision() > v1::PRECISION_EXACT, int64_t{item_.precision()}),
+          {"sequence_length", item_.has_sequence_length(), item_.sequence_length()},
+          {"max_position", item_.has_max_position(), item_.max_position()},
+          {"table_pairing", item_.table_pairing() != v1::PAIRING_UNSPECIFIED, int64_t{item_.table_pairing()}}}) {
+      if (given) return InvalidField(field, absl::StrCat(number), "unset: resizing takes a table as it is");
     }
     return absl::OkStatus();
   }
@@ -189,15 +196,6 @@ class Parser {
       chunks.push_back(Bytes{piece.owner, piece.data, static_cast<int64_t>(piece.size)});
     }
     return chunks;
-  }
-
-  // The tables' content is no part of it: an answer to Apply says which numbers were used, and there are none.
-  std::string Key() const {
-    const ResizeRule& rule = job_.rule;
-    std::string key = absl::StrCat("resize ", static_cast<int>(rule.interpolation), rule.antialias ? " antialias" : "",
-                                   rule.align_corners ? " corners" : "", " +", job_.extra_first, " +", job_.extra_last);
-    for (size_t i = 0; i < job_.source.size(); ++i) absl::StrAppend(&key, " ", job_.source[i], ":", job_.target[i]);
-    return key;
   }
 
   const v1::ApplyItem& item_;

@@ -238,6 +238,8 @@ class ScoresParser {
   absl::Status ParseSpecs() {
     std::optional<int64_t> sequence_length;
     if (message_.has_sequence_length()) sequence_length = message_.sequence_length();
+    // Also where there is no spec to ask.
+    if (auto status = CheckPlanFields(message_.precision(), sequence_length, std::nullopt); !status.ok()) return status;
     settings_.sequence_length = sequence_length;
     if (message_.has_rotation()) {
       auto rotation = ParseSpec(message_.rotation(), "rotation", sequence_length);
@@ -263,7 +265,8 @@ class ScoresParser {
     absl::Status status = batch.Join("q.shape", q_.batch);
     if (status.ok()) status = JoinBatchOf(message_.masking(), "masking", batch);
     if (!status.ok()) return status;
-    auto masking = ParseMasking(message_.masking(), "masking", MaskedShape{q_.heads, q_.tokens, k_.tokens}, context_);
+    auto masking =
+        ParseMasking(message_.masking(), "masking", MaskedShape{settings_.dtype, q_.heads, q_.tokens, k_.tokens}, context_);
     if (!masking.ok()) return masking.status();
     settings_.masking = std::move(masking->masking);
     additive_ = std::move(masking->additive);

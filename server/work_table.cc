@@ -32,9 +32,9 @@ bool MayBeSpecial(const v1::Positions& positions) {
   }
 }
 
-// Windows of cached tiles.
-bool IsPlain(const v1::TableWindow& window, const EncodingSpec& spec) {
-  if (window.indices() || MayBeSpecial(window.positions())) return false;
+// Windows of cached tiles, if their positions are plain.
+bool MayBePlain(const v1::TableWindow& window, const EncodingSpec& spec) {
+  if (window.indices()) return false;
   if (const auto* rope = std::get_if<RopeSpec>(&spec)) return !rope->axes;
   return std::holds_alternative<SinusoidalSpec>(spec);
 }
@@ -177,11 +177,17 @@ ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& 
   if (window.role() != v1::TENSOR_ROLE_UNSPECIFIED) {
     return InvalidField("table.role", v1::TensorRole_Name(window.role()), "unset: queries and keys share this table");
   }
-  if (IsPlain(window, spec)) return nullptr;
+  const bool may_be_plain = MayBePlain(window, spec);
+  if (may_be_plain && !MayBeSpecial(window.positions())) return nullptr;
   const auto dtype = ParseDType(message.dtype(), window.indices());
   if (!dtype.ok()) return dtype.status();
+  const int64_t ids_left = context.ids_left;
   absl::StatusOr<ParsedPositions> parsed = ParsePositions(window.positions(), "table.positions", std::nullopt, context);
   if (!parsed.ok()) return parsed.status();
+  if (may_be_plain && parsed->set.is_plain() && parsed->rope_delta.empty()) {
+    context.ids_left = ids_left;  // read again where plain windows are
+    return nullptr;
+  }
   const int64_t axes = AxesOf(spec);
   if (parsed->set.axes() != axes) {
     return InvalidField("table.positions", absl::StrCat(parsed->set.axes(), parsed->set.axes() == 1 ? " axis" : " axes"),

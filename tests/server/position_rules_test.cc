@@ -221,8 +221,14 @@ TEST(PositionRulesTest, Errors) {
   ExpectError<M>("segments { text: 9223372036854775807 }", mrope, "mrope.segments[0]", "9", "max_positions");
   ExpectError<M>("segments { video { time: 3 height: 2 width: 2 } } temporal_merge: 2", mrope,
                  "mrope.segments[0].video.time", "3", "multiple of 2");
-  ExpectError<M>("segments { video { time: 2 height: 2 width: 2 second_per_grid: -1 } }", mrope,
-                 "mrope.segments[0].video.second_per_grid", "-1", "0 …");
+  ExpectError<M>("segments { video { time: 2 height: 2 width: 2 second_per_grid: 2 } }", mrope,
+                 "mrope.segments[0].video.second_per_grid", "2", "unset, or MROPE_LAYOUT_QWEN2_5_VL");
+  ExpectError<M>("segments { image { height: 2 width: 2 second_per_grid: 2 } } layout: MROPE_LAYOUT_QWEN2_5_VL", mrope,
+                 "mrope.segments[0].image.second_per_grid", "2", "images have no time");
+  ExpectError<M>("segments { text: 1 } layout: MROPE_LAYOUT_QWEN3_VL tokens_per_second: 2", mrope, "mrope.tokens_per_second",
+                 "2", "MROPE_LAYOUT_QWEN3_OMNI");
+  ExpectError<M>("segments { video { time: 2 height: 2 width: 2 second_per_grid: -1 } } layout: MROPE_LAYOUT_QWEN2_5_VL",
+                 mrope, "mrope.segments[0].video.second_per_grid", "-1", "0 …");
   const std::string film = "segments { audio_in_video { video { height: 2 width: 2 } audio: ";
   ExpectError<M>(film + "1 } }", mrope, "mrope.segments[0].audio_in_video", "a video with audio", "QWEN3_OMNI");
   ExpectError<M>(film + "0 } } layout: MROPE_LAYOUT_QWEN3_OMNI", mrope, "mrope.segments[0].audio_in_video.audio", "0",

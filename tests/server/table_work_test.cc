@@ -217,17 +217,22 @@ TEST(TableWorkTest, FormsOfRotationsWithAxes) {
   }
 }
 
-TEST(TableWorkTest, WholeFractionsGiveTheBitsOfWholePositions) {
-  const auto fractional = WorkOf("spec { rope { head_dim: 8 } } table { positions { ids { dtype: DTYPE_F64 shape: 3 data: " +
-                                 Escaped<double>({0.0, 5.0, -17.0}) + " } } }");
-  const auto whole = WorkOf(
-      "spec { rope { head_dim: 8 axes { sections: [4, 0] } } } table { positions { multi_axis { axes { "
-      "dtype: DTYPE_I64 shape: 3 data: " +
-      Escaped<int64_t>({0, 5, -17}) + " } axes { dtype: DTYPE_I64 shape: 3 data: " + Escaped<int64_t>({1, 2, 3}) +
-      " } } } }");
-  ASSERT_TRUE(fractional != nullptr && whole != nullptr);
-  EXPECT_EQ(MakeArrays(*fractional), MakeArrays(*whole));
+TEST(TableWorkTest, WholeFractionsAreWholePositions) {
+  const std::string axes = "spec { rope { head_dim: 8 axes { sections: [4, 0] } } } table { positions { multi_axis { ";
+  const auto axis = [](const char* dtype, const std::string& data) {
+    return absl::StrCat("axes { dtype: ", dtype, " shape: 3 data: ", data, " } ");
+  };
+  const std::string other = axis("DTYPE_I64", Escaped<int64_t>({1, 2, 3})) + "} } }";
+  const auto floats = WorkOf(axes + axis("DTYPE_F64", Escaped<double>({-0.0, 5.0, -17.0})) + other);
+  const auto whole = WorkOf(axes + axis("DTYPE_I64", Escaped<int64_t>({0, 5, -17})) + other);
+  const auto fractional = WorkOf(axes + axis("DTYPE_F64", Escaped<double>({0.5, 5.0, -17.0})) + other);
+  ASSERT_TRUE(floats != nullptr && whole != nullptr && fractional != nullptr);
+  EXPECT_EQ(MakeArrays(*floats), MakeArrays(*whole));
+  EXPECT_EQ(floats->key, whole->key);
   EXPECT_NE(fractional->key, whole->key);
+  // The rows of whole numbers among fractions have the bits of whole positions.
+  const auto some = Values<float>(MakeArrays(*fractional), Slot::kSin), all = Values<float>(MakeArrays(*whole), Slot::kSin);
+  EXPECT_TRUE(std::equal(all.begin() + 4, all.end(), some.begin() + 4));
 }
 
 TEST(TableWorkTest, KeysTellWhatDecidesBits) {
