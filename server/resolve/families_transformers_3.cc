@@ -11,12 +11,9 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 constexpr Family kFamilies[] = {
 {.model_type = "robertaprelayernorm", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
 {.model_type = "rocbert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
-{.model_type = "rtdetr", .read = &ReadParts, .hidden = 256, .heads = 8, .layers = 1},
 {.model_type = "rtdetrresnet", .read = &ReadNone},
-{.model_type = "rtdetrv2", .read = &ReadParts, .hidden = 256, .heads = 8, .layers = 1},
 {.model_type = "sam", .read = &ReadLearned},
 {.model_type = "sam2", .read = &ReadParts},
-{.model_type = "sam2hieradetmodel", .read = &ReadLearned, .hidden = 96, .heads = 1},
 {.model_type = "sam2video", .read = &ReadVisionRope, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "sam2visionmodel", .read = &ReadParts},
 {.model_type = "sam3", .read = &ReadParts},

@@ -93,7 +93,15 @@ void ReadCohereCompass(const Model& model, ModelEncoding& out);  // a dict per l
 void ReadZamba2(const Model& model, ModelEncoding& out);         // use_mem_rope
 void ReadEsmFold2(const Model& model, ModelEncoding& out);       // atoms by their coordinates
 
-// families_unknown.cc: no table entry; what the keys say, else LLaMA's reading, with a warning.
+// families_grids.cc: classes with forms of their own.
+void ReadHiera(const Model& model, ModelEncoding& out);          // a grid to resize, and one that is repeated
+void ReadHunyuanVision(const Model& model, ModelEncoding& out);  // max_image_size
+void ReadLoftr(const Model& model, ModelEncoding& out);          // rows and columns turn the whole width
+void ReadGraniteSpeech(const Model& model, ModelEncoding& out);  // relative keys inside blocks
+void ReadLed(const Model& model, ModelEncoding& out);            // a length for each side
+void ReadPhi4Audio(const Model& model, ModelEncoding& out);      // one bias for every distance
+
+// families_unknown.cc: no table entry; what the keys say, as LLaMA reads them, with a warning. No key, no rotation.
 void ReadUnknown(const Model& model, ModelEncoding& out);
 
 }  // namespace phasor::server

@@ -136,6 +136,69 @@ inline std::string CompareRelativeSinusoid(const LayerEncoding& layer, const Val
   return CompareFrequencies(std::get<SinusoidTermPlan>(resolved->plan).sinusoids->inv_freq, want);
 }
 
+// EfficientLoFTR: every frequency twice, for the row and for the column, in pairs side by side.
+inline std::string CompareAxialGrid(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  if (spec.pairing != Pairing::kInterleaved) return "pairing";
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  const auto list = want["inv_freq"].GetArray();
+  if (plan.inv_freq.size() != 2u * list.Size()) return "pairs: " + std::to_string(plan.inv_freq.size());
+  for (size_t i = 0; i < plan.inv_freq.size(); ++i) {
+    const double expected = list[static_cast<rapidjson::SizeType>(i / 2)].GetDouble();
+    if (std::fabs(plan.inv_freq[i] - expected) > kTolerance * expected || plan.axis_of_pair[i] != i % 2) {
+      return "pair " + std::to_string(i);
+    }
+  }
+  return "";
+}
+
+// A parameter's rows and columns: [1, rows, dim], [rows, dim], or a grid with its channels first or last.
+inline std::string CompareShape(const LearnedSpec& spec, const Value& want) {
+  std::vector<int64_t> shape;
+  for (const Value& extent : want["shape"].GetArray()) shape.push_back(extent.GetInt64());
+  while (shape.size() > 2 && shape.front() == 1) shape.erase(shape.begin());
+  const bool same = shape.size() == 2   ? spec.num_positions == shape[0] && spec.dim == shape[1]
+                    : shape.size() == 3 ? (spec.dim == shape[0] && spec.num_positions == shape[1] * shape[2]) ||
+                                              (spec.dim == shape[2] && spec.num_positions == shape[0] * shape[1])
+                                        : false;
+  return same ? "" : "table: " + std::to_string(spec.num_positions) + " x " + std::to_string(spec.dim);
+}
+
+// DINOv3: rows, then columns, of a coordinate that turns by 2π·c times the library's numbers.
+inline std::string CompareDinoV3(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  const auto list = want["inv_freq"].GetArray();
+  if (plan.inv_freq.size() != 2u * list.Size()) return "pairs: " + std::to_string(plan.inv_freq.size());
+  for (size_t i = 0; i < plan.inv_freq.size(); ++i) {
+    const double expected = 2 * M_PI * list[static_cast<rapidjson::SizeType>(i % list.Size())].GetDouble();
+    if (std::fabs(plan.inv_freq[i] - expected) > kTolerance * expected || plan.axis_of_pair[i] != i / list.Size()) {
+      return "pair " + std::to_string(i);
+    }
+  }
+  return "";
+}
+
+inline std::string CompareSlopes(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kAlibi) return "kind: " + KindOf(layer) + " instead of alibi";
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const auto& slopes = std::get<BiasPlan>(resolved->plan).slopes;
+  const auto list = want["slopes"].GetArray();
+  if (slopes.size() != list.Size()) return "heads: " + std::to_string(slopes.size());
+  for (rapidjson::SizeType i = 0; i < list.Size(); ++i) {
+    if (std::fabs(slopes[i].hi - list[i].GetDouble()) > kTolerance * list[i].GetDouble()) {
+      return "slope[" + std::to_string(i) + "]: " + std::to_string(slopes[i].hi);
+    }
+  }
+  return "";
+}
+
 }  // namespace phasor::server
 
 #endif  // PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_COMPARE_H_

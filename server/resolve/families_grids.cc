@@ -1,0 +1,188 @@
+// Classes of images and sound with forms of their own: tables over grids, a rotation of the whole width, a bias by distance.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "kernels/encodings/spec_check.h"
+#include "server/resolve/needed_weights.h"
+#include "server/resolve/readers.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int64_t kMaxSide = int64_t{1} << 15;
+
+// A whole number of the file, or the class's with a note.
+int64_t OrOfClass(const Model& model, std::string_view key, int64_t highest, int64_t of_class, std::vector<Note>& defaults) {
+  const auto given = model.text.Integer(key, 1, highest);
+  if (!given) defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
+  return given.value_or(of_class);
+}
+
+// The learned layer type that was added last, or null after an error.
+LayerEncoding* Table(const Model& model, std::string name, int64_t rows, int64_t offset, ModelEncoding& out) {
+  const size_t before = out.layers.size();
+  LearnedSpec spec;
+  spec.num_positions = rows;
+  spec.position_offset = offset;
+  AddLearned(model, std::move(name), spec, out);
+  const bool added = out.layers.size() > before && out.layers.back().kind == PositionKind::kLearned;
+  return added ? &out.layers.back() : nullptr;
+}
+
+void ListTable(LayerEncoding& layer, std::string source) {
+  const LearnedSpec& spec = std::get<LearnedSpec>(layer.spec->spec);
+  layer.weights = {{"table", {spec.num_positions, spec.dim}, std::move(source), false}};
+}
+
+}  // namespace
+
+void ReadHiera(const Model& model, ModelEncoding& out) {
+  constexpr std::string_view kWhole = "window_positional_embedding_background_size";
+  constexpr std::string_view kWindows = "window_size_per_stage";
+  std::vector<Note> defaults;
+  auto sides = model.text.Integers(kWhole, 1, kMaxSide).value_or(std::vector<int64_t>());
+  if (sides.empty()) {
+    sides = {7, 7};
+    defaults.push_back({model.text.PathOf(kWhole), DefaultText(model, "[7, 7]")});
+  }
+  if (model.problems->ok() && sides.size() != 2) {
+    model.problems->Fail(model.text.PathOf(kWhole), absl::StrCat(sides.size(), " entries"), "[height, width]");
+  }
+  const auto windows = model.text.Integers(kWindows, 1, kMaxSide).value_or(std::vector<int64_t>());
+  const int64_t window = windows.empty() ? 8 : windows.front();
+  if (windows.empty()) defaults.push_back({model.text.PathOf(kWindows), DefaultText(model, "[8, …]")});
+  if (!model.problems->ok()) return;
+  if (LayerEncoding* whole = Table(model, "embedding", sides[0] * sides[1], 0, out)) {
+    ListTable(*whole, "pos_embed [1, dim, height, width] with its channels last");
+    whole->warnings.push_back(
+        {model.text.PathOf(kWhole), absl::StrCat("a grid of ", sides[0], "x", sides[1],
+                                                 ": the class resizes it to the grid of the patches, bicubic (align_corners "
+                                                 "false), before it adds rows")});
+    whole->defaults.insert(whole->defaults.end(), defaults.begin(), defaults.end());
+  }
+  if (LayerEncoding* part = Table(model, "window_embedding", window * window, 0, out)) {
+    ListTable(*part, "pos_embed_window [1, dim, side, side] with its channels last");
+    part->warnings.push_back(
+        {model.text.PathOf(kWindows),
+         absl::StrCat("added too, repeated over the grid: the patch in row y, column x reads row (y mod ", window, ")*",
+                      window, " + x mod ", window)});
+    part->defaults.insert(part->defaults.end(), defaults.begin(), defaults.end());
+  }
+}
+
+void ReadHunyuanVision(const Model& model, ModelEncoding& out) {
+  std::vector<Note> defaults;
+  const int64_t image = OrOfClass(model, "max_image_size", kMaxSide, 2048, defaults);
+  const int64_t patch = OrOfClass(model, "patch_size", kMaxSide, 16, defaults);
+  if (!model.problems->ok()) return;
+  const int64_t side = image / patch;
+  if (side == 0) {
+    return model.problems->Fail(model.text.PathOf("patch_size"), absl::StrCat(patch), "at most max_image_size");
+  }
+  LayerEncoding* layer = Table(model, "", side * side + 1, 1, out);
+  if (!layer) return;
+  ListTable(*layer, "embeddings.position_embedding.weight, whose first row is a class token's that no patch reads");
+  const std::string mode = model.text.String("interpolate_mode").value_or("bilinear").substr(0, 16);
+  layer->warnings.push_back(
+      {model.text.PathOf("max_image_size"),
+       absl::StrCat("a grid of ", side, "x", side, ": the class resizes it to the grid of each image, ", mode,
+                    " (align_corners false)")});
+  layer->defaults.insert(layer->defaults.end(), defaults.begin(), defaults.end());
+}
+
+void ReadLoftr(const Model& model, ModelEncoding& out) {
+  LayerEncoding layer;
+  const int64_t width = model.Hidden(layer.defaults);
+  FillFacts(model, 0, layer);
+  const auto dict = model.text.Object("rope_parameters");
+  const double base = dict ? dict->Number("rope_theta").value_or(model.family->base) : model.family->base;
+  if (!model.problems->ok()) return;
+  if (!dict || !dict->Has("rope_theta")) {
+    layer.defaults.push_back(
+        {model.text.PathOf("rope_parameters.rope_theta"), DefaultText(model, FormatNumber(model.family->base))});
+  }
+  // Half of the width for rows, half for columns, pair by pair: rows take pair 2k, columns pair 2k + 1, both by θ_k.
+  const int64_t pairs = width / 4;
+  RopeSpec axis;
+  axis.head_dim = 2 * pairs;
+  axis.base = base;
+  const auto canonical = Canonicalize(axis);
+  const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
+  if (!resolved.ok()) {
+    const auto error = SpecErrorOf(resolved.status());
+    const bool of_base = error && error->field == "rope.base";
+    return model.problems->Fail(model.text.PathOf(of_base ? "rope_parameters.rope_theta" : "hidden_size"),
+                                error ? error->given : "", error ? error->allowed : "");
+  }
+  std::vector<double> twins;
+  for (const double frequency : std::get<AnglePlan>(resolved->plan).inv_freq) twins.insert(twins.end(), 2, frequency);
+  RopeSpec spec;
+  spec.head_dim = spec.rotary_dim.emplace(4 * pairs);
+  spec.pairing = Pairing::kInterleaved;
+  spec.schedule = InvFreqSchedule{std::move(twins)};
+  spec.axes = RopeAxes{{pairs, pairs}, AxisLayout::kInterleaved};
+  layer.warnings.push_back({model.text.PathOf("hidden_size"),
+                            absl::StrCat("q and k are turned before they are split into heads: head_dim is the whole width ",
+                                         width, ", with one head")});
+  layer.warnings.push_back(
+      {model.text.PathOf("rope_parameters"), "positions are [row + 1, column + 1] of the aggregated grid"});
+  AddSpec(model, std::move(layer), spec, {{"head_dim", "hidden_size"}}, out);
+}
+
+void ReadGraniteSpeech(const Model& model, ModelEncoding& out) {
+  const std::string_view given = model.text.FirstOf({"max_pos_emb", "max_position_embeddings"});
+  const std::string_view key = given.empty() ? "max_pos_emb" : given;
+  LayerEncoding layer;
+  FillFacts(model, 0, layer);
+  ShawSpec spec;
+  spec.clip = OrOfClass(model, key, kMaxSide, 512, layer.defaults);
+  const std::string_view width = model.text.Has("dim_head") ? "dim_head" : "head_dim";
+  const int64_t head_dim = OrOfClass(model, width, kMaxHeadDim, 128, layer.defaults);
+  if (!model.problems->ok()) return;
+  layer.weights = {{"keys", {2 * spec.clip + 1, head_dim}, "rel_pos_emb.weight of each layer", false}};
+  layer.warnings.push_back({model.text.PathOf("context_size"),
+                            "attention stays inside blocks of context_size frames: ask for the term of one block"});
+  AddSpec(model, std::move(layer), spec, {{"clip", key}}, out);
+}
+
+void ReadLed(const Model& model, ModelEncoding& out) {
+  for (const bool encoder : {true, false}) {
+    std::vector<Note> defaults;
+    const std::string_view key = encoder ? "max_encoder_position_embeddings" : "max_decoder_position_embeddings";
+    const int64_t rows = OrOfClass(model, key, int64_t{1} << 30, encoder ? 16384 : 1024, defaults);
+    if (!model.problems->ok()) return;
+    LayerEncoding* layer = Table(model, encoder ? "encoder" : "decoder", rows, 0, out);
+    if (!layer) return;
+    layer->max_position = rows;
+    layer->defaults.insert(layer->defaults.end(), defaults.begin(), defaults.end());
+  }
+}
+
+void ReadPhi4Audio(const Model& model, ModelEncoding& out) {
+  LayerEncoding layer;
+  FillFacts(model, 0, layer);
+  constexpr std::string_view kKey = "bias_max_distance";
+  const int64_t longest = OrOfClass(model, kKey, int64_t{1} << 20, 1000, layer.defaults);
+  if (!model.problems->ok()) return;
+  const bool symmetric = model.text.IsTrue("bias_symmetric");
+  WindowBiasSpec spec;
+  spec.window_height = 1;
+  spec.window_width = longest;
+  spec.num_heads = layer.num_q_heads;
+  layer.weights = {{"table",
+                    {2 * longest - 1, spec.num_heads},
+                    symmetric
+                        ? absl::StrCat("row i is row |i - ", longest - 1, "| of relative_attention_bias_layer.bias_values")
+                        : absl::StrCat("row i is row ", 2 * longest - 1, " - i of relative_attention_bias_layer.",
+                                       "bias_values: rows count key - query there, query - key here"),
+                    false}};
+  layer.warnings.push_back(
+      {model.text.PathOf(kKey), absl::StrCat("of up to ", longest,
+                                             " frames, the window: in longer sound the class clips distances "
+                                             "to -",
+                                             longest, " … ", longest - 1, ", which this spec does not say")});
+  AddSpec(model, std::move(layer), spec, {{"window_width", kKey}, {"num_heads", "num_attention_heads"}}, out);
+}
+
+}  // namespace phasor::server
