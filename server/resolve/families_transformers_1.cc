@@ -220,6 +220,15 @@ constexpr Family kFamilies[] = {
 {.model_type = "inklingmmmodel", .read = &ReadParts},
 {.model_type = "inklingvision", .read = &ReadNone, .hidden = 1024, .heads = 16},
 {.model_type = "instructblip", .read = &ReadParts},
+{.model_type = "instructblipqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
+{.model_type = "instructblipvideo", .read = &ReadParts},
+{.model_type = "instructblipvideoqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
+{.model_type = "instructblipvideovisionmodel", .read = &ReadLearned, .hidden = 1408, .heads = 16, .layers = 39, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "instructblipvisionmodel", .read = &ReadLearned, .hidden = 1408, .heads = 16, .layers = 39, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "internvl", .read = &ReadParts},
+{.model_type = "internvlvision", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 24, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "iquestcoder", .read = &ReadRope, .hidden = 5120, .heads = 40, .kv_heads = 8, .layers = 80, .max_position = 131072},
+{.model_type = "jais2", .read = &ReadRope, .hidden = 3328, .heads = 26, .kv_heads = 26, .layers = 32, .max_position = 8192},
 };
 // clang-format on
 

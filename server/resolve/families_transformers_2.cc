@@ -9,15 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "instructblipqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
-{.model_type = "instructblipvideo", .read = &ReadParts},
-{.model_type = "instructblipvideoqformer", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
-{.model_type = "instructblipvideovisionmodel", .read = &ReadLearned, .hidden = 1408, .heads = 16, .layers = 39, .learned = LearnedRule::kImage, .extra_rows = 1},
-{.model_type = "instructblipvisionmodel", .read = &ReadLearned, .hidden = 1408, .heads = 16, .layers = 39, .learned = LearnedRule::kImage, .extra_rows = 1},
-{.model_type = "internvl", .read = &ReadParts},
-{.model_type = "internvlvision", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 24, .learned = LearnedRule::kImage, .extra_rows = 1},
-{.model_type = "iquestcoder", .read = &ReadRope, .hidden = 5120, .heads = 40, .kv_heads = 8, .layers = 80, .max_position = 131072},
-{.model_type = "jais2", .read = &ReadRope, .hidden = 3328, .heads = 26, .kv_heads = 26, .layers = 32, .max_position = 8192},
 {.model_type = "janus", .read = &ReadParts},
 {.model_type = "janusvisionmodel", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 24, .learned = LearnedRule::kImage},
 {.model_type = "janusvqgan", .read = &ReadNone, .hidden = 8, .layers = 2},
@@ -224,6 +215,20 @@ constexpr Family kFamilies[] = {
 {.model_type = "resnet", .read = &ReadNone},
 {.model_type = "rfdetr", .read = &ReadParts, .hidden = 256},
 {.model_type = "rfdetrdinov2", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "robertaprelayernorm", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
+{.model_type = "rocbert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
+{.model_type = "rtdetrresnet", .read = &ReadNone},
+{.model_type = "sam", .read = &ReadLearned},
+{.model_type = "sam2", .read = &ReadParts},
+{.model_type = "sam2video", .read = &ReadVisionRope, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
+{.model_type = "sam2visionmodel", .read = &ReadParts},
+{.model_type = "sam3", .read = &ReadParts},
+{.model_type = "sam3detrdecoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 6, .other = "sine_2d"},
+{.model_type = "sam3detrencoder", .read = &ReadNone, .hidden = 256, .heads = 8, .layers = 6},
+{.model_type = "sam3geometryencoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 3, .other = "sine_2d"},
+{.model_type = "sam3lite", .read = &ReadParts},
+{.model_type = "sam3litetextdetrdecoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 6, .other = "sine_2d"},
+{.model_type = "sam3litetextdetrencoder", .read = &ReadNone, .hidden = 256, .heads = 8, .layers = 6},
 };
 // clang-format on
 

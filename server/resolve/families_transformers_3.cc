@@ -9,20 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "robertaprelayernorm", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
-{.model_type = "rocbert", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
-{.model_type = "rtdetrresnet", .read = &ReadNone},
-{.model_type = "sam", .read = &ReadLearned},
-{.model_type = "sam2", .read = &ReadParts},
-{.model_type = "sam2video", .read = &ReadVisionRope, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
-{.model_type = "sam2visionmodel", .read = &ReadParts},
-{.model_type = "sam3", .read = &ReadParts},
-{.model_type = "sam3detrdecoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 6, .other = "sine_2d"},
-{.model_type = "sam3detrencoder", .read = &ReadNone, .hidden = 256, .heads = 8, .layers = 6},
-{.model_type = "sam3geometryencoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 3, .other = "sine_2d"},
-{.model_type = "sam3lite", .read = &ReadParts},
-{.model_type = "sam3litetextdetrdecoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 6, .other = "sine_2d"},
-{.model_type = "sam3litetextdetrencoder", .read = &ReadNone, .hidden = 256, .heads = 8, .layers = 6},
 {.model_type = "sam3litetextgeometryencoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 3, .other = "sine_2d"},
 {.model_type = "sam3litetextmaskdecoder", .read = &ReadNone, .hidden = 256, .heads = 8},
 {.model_type = "sam3litetexttextmodel", .read = &ReadLearned, .hidden = 512, .heads = 8, .layers = 12, .max_position = 77},
