@@ -31,7 +31,7 @@ std::string Text(const std::vector<int64_t>& shape) {
 std::string HashOf(const ParsedTensor& tensor) {
   std::vector<std::string_view> parts;
   for (const raw::Piece& piece : tensor.pieces) parts.emplace_back(reinterpret_cast<const char*>(piece.data), piece.size);
-  if (tensor.dense) return Sha256(parts);
+  if (tensor.dense || tensor.elements == 0) return Sha256(parts);
   std::string storage;
   for (const std::string_view part : parts) storage.append(part);
   parts.clear();

@@ -164,6 +164,21 @@ TEST(ScoresServiceTest, EmptySequences) {
   EXPECT_EQ(result.scores().shape(2), 0);
 }
 
+// Queries without keys, and a mask of no numbers whose strides say that there are gaps between them.
+TEST(ScoresServiceTest, MasksOfNoKeys) {
+  TestServer server;
+  v1::ScoresItem item;
+  SetTensor(std::vector<double>(16), {1, 2, 2, 4}, item.mutable_q());
+  SetTensor({}, {1, 0, 2, 4}, item.mutable_k());
+  SetTensor({}, {2, 0}, item.mutable_masking()->mutable_additive());
+  const std::string dense = CallOne(server, item).fingerprint();
+  for (const int64_t stride : {5, 1}) item.mutable_masking()->mutable_additive()->add_strides(stride);
+  const v1::ScoresResult result = CallOne(server, item);
+  EXPECT_EQ(result.status().code(), 0) << result.status().message();
+  EXPECT_EQ(result.scores().data().size(), 0u);
+  EXPECT_EQ(result.fingerprint(), dense);
+}
+
 std::string FieldOf(const google::rpc::Status& status) {
   for (const auto& any : status.details()) {
     google::rpc::BadRequest bad;

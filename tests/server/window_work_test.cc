@@ -2,9 +2,7 @@
 // bias of each batch row and with the mask's rule said in words.
 #include <cmath>
 #include <cstring>
-#include <future>
 #include <limits>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,11 +10,9 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-#include "server/engine.h"
-#include "server/request_parser.h"
 #include "tests/kernels/program/golden_weights.h"
 #include "tests/kernels/program/window_specs.h"
-#include "tests/proto/codec_check.h"
+#include "tests/server/apply_harness.h"
 
 namespace phasor::server {
 namespace {
@@ -25,28 +21,7 @@ constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 class Harness {
  public:
-  Harness() {
-    EngineOptions options;
-    options.worker_threads = 2;
-    engine_ = std::make_unique<Engine>(options, *CreateBackend("cpu"), nullptr);
-  }
-
-  PrecomputeResult Run(const v1::PrecomputeItem& item) {
-    v1::PrecomputeRequest request;
-    *request.add_items() = item;
-    std::mt19937_64 random(7);
-    auto parsed = RequestParser(Limits()).ParsePrecompute(raw::Split(request.SerializeAsString(), 5, random));
-    PrecomputeResult failed;
-    failed.status = parsed.status();
-    if (!parsed.ok()) return failed;
-    auto promise = std::make_shared<std::promise<Answer<PrecomputeResult>>>();
-    auto future = promise->get_future();
-    engine_->Precompute(std::make_shared<CallContext>(), *std::move(parsed),
-                        [promise](Answer<PrecomputeResult> answer) { promise->set_value(std::move(answer)); });
-    Answer<PrecomputeResult> answer = future.get();
-    failed.status = answer.status;
-    return answer.status.ok() ? std::move(answer.results[0]) : failed;
-  }
+  PrecomputeResult Run(const v1::PrecomputeItem& item) { return engine_.One(item); }
 
   // The bias as floats, its shape checked.
   std::vector<float> Bias(const v1::PrecomputeItem& item, const std::vector<int64_t>& shape) {
@@ -54,15 +29,14 @@ class Harness {
     EXPECT_TRUE(result.status.ok()) << result.status;
     if (!result.status.ok() || !result.bias) return {};
     EXPECT_EQ(result.bias->shape, shape);
-    std::string bytes;
-    for (const Bytes& piece : result.bias->data) bytes.append(reinterpret_cast<const char*>(piece.data), piece.size);
+    const std::string bytes = BytesOf(*result.bias);
     std::vector<float> values(bytes.size() / 4);
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
 
  private:
-  std::unique_ptr<Engine> engine_;
+  ApplyHarness engine_{"cpu"};
 };
 
 std::string DataOf(const std::vector<float>& values) {
