@@ -232,5 +232,24 @@ TEST(PairingsGolden, RopeInterleaveTurnsAsTheLibraryDoes) {
   EXPECT_EQ(tally.pairings["interleaved_to_half"], types);
 }
 
+// Classes whose defaults cannot run without mrope_section, with the sections of published files.
+TEST(PairingsGolden, ClassesThatNeedSectionsTurnAsTheLibraryDoes) {
+  const rapidjson::Document goldens = ReadJson("pairings.json");
+  Tally tally;
+  for (const std::string type : {"glm4v_text", "glm4v_moe_text"}) {
+    ASSERT_TRUE(goldens["types"].HasMember(type.c_str())) << type;
+    const auto model = ReadModelConfig(R"({"model_type":")" + type +
+                                       R"(","head_dim":128,"rope_parameters":{"rope_type":"default","rope_theta":10000.0,)"
+                                       R"("mrope_section":[8,12,12],"partial_rotary_factor":0.5}})");
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_EQ(model->layers.size(), 1u);
+    ASSERT_EQ(model->layers[0].kind, PositionKind::kRope);
+    EXPECT_EQ(Check(model->layers[0], goldens["types"][type.c_str()], false, tally), "") << type;
+  }
+  // GLM-4.1V and GLM-4.5V differ.
+  EXPECT_EQ(tally.pairings["interleaved"], 1);
+  EXPECT_EQ(tally.pairings["half_split"], 1);
+}
+
 }  // namespace
 }  // namespace phasor::server
