@@ -142,7 +142,6 @@ void ReadSinusoid(const Model& model, ModelEncoding& out) {
 }
 
 void ReadFlorenceVision(const Model& model, ModelEncoding& out) {
-  ReadLearned(model, out);
   // Frames of a video get sinusoids of the last stage's width, beside the table over each frame.
   const auto widths = model.text.Integers("embed_dim", 1, kMaxDim).value_or(std::vector<int64_t>());
   SinusoidalSpec spec = Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper);
@@ -155,6 +154,30 @@ void ReadFlorenceVision(const Model& model, ModelEncoding& out) {
   layer.spec = *std::move(canonical);
   out.layers.push_back(std::move(layer));
 }
+
+namespace {
+
+// The second version's decoder of units multiplies its sinusoids by a learned number, those of characters by another.
+void AddUnitFactors(const Model& model, ModelEncoding& out) {
+  for (const bool characters : {false, true}) {
+    LearnedSpec number;
+    number.num_positions = number.dim = 1;
+    const size_t before = out.layers.size();
+    AddLearned(model, characters ? "t2u.char_factor_embedding" : "t2u.factor_embedding", number, out);
+    if (out.layers.size() == before) return;
+    LayerEncoding& layer = out.layers.back();
+    layer.part = "t2u";
+    layer.weights = {{"table",
+                      {1, 1},
+                      absl::StrCat("t2u_model.model.decoder.", characters ? "pos_emb_alpha_char" : "pos_emb_alpha"),
+                      false}};
+    layer.warnings.push_back(
+        {model.text.PathOf("model_type"),
+         absl::StrCat("one number, the factor on the sinusoids of the decoder's ", characters ? "characters" : "units")});
+  }
+}
+
+}  // namespace
 
 void ReadSeamless(const Model& model, ModelEncoding& out) {
   // Two models with a padding index of their own each; the sound encoder has relative positions.
@@ -171,6 +194,7 @@ void ReadSeamless(const Model& model, ModelEncoding& out) {
     if (to_units && out.layers.size() > before) out.layers.back().part = "t2u";
   }
   AddEmbeddingMultiplier(model, true, out);
+  if (model.problems->ok() && model.family->model_type == "seamlessm4tv2") AddUnitFactors(model, out);
   if (model.problems->ok()) AddSeamlessSpeech(model, out);
 }
 

@@ -30,15 +30,8 @@ void AddAlibi(const Model& model, std::optional<double> max_bias, std::string_vi
   out.layers.push_back(std::move(layer));
 }
 
-// Where a class keeps the two numbers of its buckets.
-struct BucketKeys {
-  std::string_view num_buckets = "relative_attention_num_buckets";
-  std::string_view max_distance = "relative_attention_max_distance";
-  int64_t default_buckets = 32, default_distance = 128;
-  std::string_view table = {};  // empty: T5's own name
-};
+}  // namespace
 
-// T5's buckets: encoders look both ways.
 void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& keys, ModelEncoding& out) {
   LayerEncoding layer;
   FillFacts(model, 0, layer);
@@ -46,6 +39,7 @@ void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& ke
   spec.bidirectional = layer_type != "decoder";
   layer.layer_type = std::move(layer_type);
   spec.num_heads = layer.num_q_heads;
+  if (keys.scale != 1) spec.scale = keys.scale;
   const auto take = [&](std::string_view key, int64_t of_class, std::optional<int64_t>& field) {
     field = model.text.Integer(key, 1, int64_t{1} << 31);
     if (field) return;
@@ -73,8 +67,6 @@ void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& ke
   }
   out.layers.push_back(std::move(layer));
 }
-
-}  // namespace
 
 void ReadAlibi(const Model& model, ModelEncoding& out) { AddAlibi(model, std::nullopt, "", AlibiForm::kCausal, out); }
 
@@ -178,9 +170,69 @@ void ReadWavLm(const Model& model, ModelEncoding& out) {
               .table = "encoder.layers.0.attention.rel_attn_embed.weight, which all layers share"},
              out);
   for (LayerEncoding& layer : out.layers) {
-    layer.warnings.push_back({model.text.PathOf("num_buckets"),
-                              "every layer multiplies the bias by a gate that it computes from its queries; a convolution "
-                              "over the features adds positions too"});
+    layer.warnings.push_back(
+        {model.text.PathOf("num_buckets"), "every layer multiplies the bias by a gate that it computes from its queries"});
+  }
+  NoteConvolution(model, out);
+}
+
+void ReadLayoutLm(const Model& model, ModelEncoding& out) {
+  const bool third = model.family->model_type == "layoutlmv3";
+  ReadLearned(model, out);
+  if (!model.problems->ok()) return;
+  for (LayerEncoding& layer : out.layers) layer.layer_type = "embedding";
+  // Version 3 divides the sum of the three by √head_dim too.
+  std::vector<Note> defaults;
+  const double scale = third ? InverseSqrt(static_cast<double>(std::max<int64_t>(model.HeadDim(defaults), 1))) : 1;
+  const auto add = [&](std::string_view name, std::string_view buckets, std::string_view distance, int64_t of_class,
+                       std::string_view table, std::string_view positions) {
+    const size_t before = out.layers.size();
+    AddBuckets(model, std::string(name),
+               {.num_buckets = buckets,
+                .max_distance = distance,
+                .default_buckets = of_class,
+                .default_distance = 4 * of_class,
+                .table = table,
+                .scale = scale},
+               out);
+    if (out.layers.size() > before && !positions.empty()) {
+      out.layers.back().warnings.push_back({model.text.PathOf(distance), std::string(positions)});
+    }
+  };
+  const auto has = [&](std::string_view key) { return model.text.Bool(key).value_or(true); };
+  if (has("has_relative_attention_bias") && model.problems->ok()) {
+    add("relative", "rel_pos_bins", "max_rel_pos", 32, "encoder.rel_pos_bias.weight, transposed", "");
+  }
+  if (!has("has_spatial_attention_bias") || !model.problems->ok()) return;
+  add("relative_x", "rel_2d_pos_bins", "max_rel_2d_pos", 64, "encoder.rel_pos_x_bias.weight, transposed",
+      "positions are the left coordinates (x0) of the tokens' boxes; relative_y is added");
+  if (!model.problems->ok()) return;
+  add("relative_y", "rel_2d_pos_bins", "max_rel_2d_pos", 64, "encoder.rel_pos_y_bias.weight, transposed",
+      "positions are the lower coordinates (y1) of the tokens' boxes; relative_x is added");
+}
+
+void ReadCpmAnt(const Model& model, ModelEncoding& out) {
+  constexpr std::string_view kSegments = "segment_types";
+  constexpr std::string_view kBuckets = "position_bias_num_buckets";
+  const int64_t segments = model.text.Integer(kSegments, 1, int64_t{1} << 15).value_or(32);
+  const int64_t buckets = model.text.Integer(kBuckets, 1, int64_t{1} << 31).value_or(512);
+  if (!model.problems->ok()) return;
+  const std::string table = absl::StrCat("the first ", buckets, " of the ", buckets + segments * segments,
+                                         " rows of position_bias.relative_attention_bias");
+  AddBuckets(model, "",
+             {.num_buckets = kBuckets,
+              .max_distance = "position_bias_max_distance",
+              .default_buckets = 512,
+              .default_distance = 2048,
+              .table = table},
+             out);
+  for (LayerEncoding& layer : out.layers) {
+    layer.warnings.push_back(
+        {model.text.PathOf(kSegments),
+         absl::StrCat(
+             "between tokens of one segment; a query of segment a reads row ", buckets, " + ", segments,
+             "*a + b of the whole table for keys of segment b, whatever their distance. The class puts its prompt of "
+             "prompt_length tokens, segment 0, before the tokens of segment 2")});
   }
 }
 

@@ -31,9 +31,9 @@ int64_t Patches(const Model& model) {
 
 int64_t PaddingIndex(const Model& model, std::vector<Note>& defaults) {
   const std::string_view key = model.text.FirstOf({"pad_token_id", "padding_idx", "pad_index"});
-  if (!key.empty()) return model.text.Integer(key, 0, kMostRows).value_or(1);
-  defaults.push_back({model.text.PathOf("pad_token_id"), DefaultText(model, "1")});
-  return 1;
+  if (!key.empty()) return model.text.Integer(key, 0, kMostRows).value_or(model.family->padding);
+  defaults.push_back({model.text.PathOf("pad_token_id"), DefaultText(model, absl::StrCat(model.family->padding))});
+  return model.family->padding;
 }
 
 int64_t Positions(const Model& model) {

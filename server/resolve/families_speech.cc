@@ -101,6 +101,10 @@ void AddSpeech(const Model& model, LayerEncoding layer, std::string_view of_clas
 
 void ReadWav2Vec2(const Model& model, ModelEncoding& out) {
   AddSpeech(model, {}, model.family->model_type == "wav2vec2bert" ? "relative_key" : "relative", out);
+  if (model.family->model_type != "wav2vec2conformer" || out.layers.empty()) return;
+  out.layers.front().warnings.push_back(
+      {model.text.PathOf("num_conv_pos_embeddings"),
+       absl::StrCat("a checkpoint holds a positional convolution that the class never calls: ", ConvolutionText(model))});
 }
 
 void AddSeamlessSpeech(const Model& model, ModelEncoding& out) {

@@ -186,6 +186,7 @@ void ReadDeberta(const Model& model, ModelEncoding& out) {
   AddSpec(model, std::move(layer), spec,
           {{"max_relative_positions", "max_relative_positions"}, {"position_buckets", "position_buckets"}}, out);
   if (model.problems->ok()) AddEmbedding(model, out);
+  if (model.family->model_type == "sewd") NoteConvolution(model, out);
 }
 
 bool ReadShawType(const Model& model, std::string_view type, ModelEncoding& out) {

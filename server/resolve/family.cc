@@ -51,8 +51,8 @@ int64_t FromClass(const Model& model, std::string_view key, int64_t value, std::
 
 const Family* FindFamily(std::string_view name) {
   const std::string wanted = NormalisedFamilyName(name);
-  for (const std::span<const Family> table :
-       {RopeFamilies(), OtherFamilies(), TransformersFamilies1(), TransformersFamilies2(), TransformersFamilies3()}) {
+  for (const std::span<const Family> table : {RopeFamilies(), OtherFamilies(), LearnedFamilies(), TransformersFamilies1(),
+                                              TransformersFamilies2(), TransformersFamilies3()}) {
     for (const Family& family : table) {
       if (family.model_type == wanted) return &family;
     }

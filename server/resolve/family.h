@@ -87,12 +87,14 @@ struct Family {
   int64_t extra_rows = 0;          // of an image's table: class tokens
   std::string_view other = {};     // what a class of no served kind has
   bool rope_interleave = false;    // whether the class reads that key: false turns halves
+  int64_t padding = 1;             // the class's padding index, where kPadding counts from it
 };
 
 // Every known class. Names are unique.
 std::span<const Family> RopeFamilies();
 std::span<const Family> OtherFamilies();
-// Generated, where the two above have no row.
+std::span<const Family> LearnedFamilies();
+// Generated, where those above have no row.
 std::span<const Family> TransformersFamilies1();
 std::span<const Family> TransformersFamilies2();
 std::span<const Family> TransformersFamilies3();

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/class_tables.h"
 #include "server/resolve/contradictions.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/parts.h"
@@ -112,6 +113,7 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
     problems.Warn(network.object.PathOf("model_type"), absl::StrCat("not read: class ", type_name, " is unknown"));
   } else if (!wrapper && problems.ok()) {
     family->read(model, out);
+    AddClassTables(model, out);
     if (problems.ok()) WarnContradictions(model, path, out);
   }
   for (LayerEncoding& layer : out.layers) {

@@ -30,15 +30,28 @@ void ReadLlama4(const Model& model, ModelEncoding& out);    // the same, with qu
 void ReadDeepseekV4(const Model& model, ModelEncoding& out);
 void ReadSecondBase(const Model& model, ModelEncoding& out);  // rope_local_base_freq, swa_rope_theta of other classes
 
+// Where a class keeps the numbers of T5's buckets.
+struct BucketKeys {
+  std::string_view num_buckets = "relative_attention_num_buckets";
+  std::string_view max_distance = "relative_attention_max_distance";
+  int64_t default_buckets = 32, default_distance = 128;
+  std::string_view table = {};  // what the table is made from; empty: T5's own name
+  double scale = 1;             // factor on the table
+};
+
 // families_bias.cc: ALiBi, and classes that are ALiBi or RoPE by a flag.
+// T5's buckets as a layer type; they look both ways but in one that is named decoder.
+void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& keys, ModelEncoding& out);
 void ReadAlibi(const Model& model, ModelEncoding& out);
 void ReadFalcon(const Model& model, ModelEncoding& out);
 void ReadBaichuan(const Model& model, ModelEncoding& out);
 void ReadMpt(const Model& model, ModelEncoding& out);
 void ReadBert(const Model& model, ModelEncoding& out);  // position_embedding_type
 void ReadT5(const Model& model, ModelEncoding& out);
-void ReadMpnet(const Model& model, ModelEncoding& out);  // T5's buckets and a table
-void ReadWavLm(const Model& model, ModelEncoding& out);  // T5's buckets with a gate
+void ReadMpnet(const Model& model, ModelEncoding& out);     // T5's buckets and a table
+void ReadWavLm(const Model& model, ModelEncoding& out);     // T5's buckets with a gate
+void ReadLayoutLm(const Model& model, ModelEncoding& out);  // the same of tokens and of boxes, beside a table
+void ReadCpmAnt(const Model& model, ModelEncoding& out);    // the same inside a segment
 
 // families_window.cc: biases over the offsets inside an image.
 void ReadSwin(const Model& model, ModelEncoding& out);  // both versions, a layer type for every stage
@@ -100,6 +113,22 @@ void ReadLoftr(const Model& model, ModelEncoding& out);          // rows and col
 void ReadGraniteSpeech(const Model& model, ModelEncoding& out);  // relative keys inside blocks
 void ReadLed(const Model& model, ModelEncoding& out);            // a length for each side
 void ReadPhi4Audio(const Model& model, ModelEncoding& out);      // one bias for every distance
+
+// families_convolution.cc: convolutions over features, which are no position encoding.
+void ReadConvolution(const Model& model, ModelEncoding& out);
+// "kernel 128, groups 16 …": what the class's positional convolution is, by its keys.
+std::string ConvolutionText(const Model& model);
+// A warning that the class has one beside what its layers have.
+void NoteConvolution(const Model& model, ModelEncoding& out);
+
+// families_towers.cc: image towers whose stages differ, and the step of a diffusion head.
+void ReadPvt(const Model& model, ModelEncoding& out);
+void ReadSegGpt(const Model& model, ModelEncoding& out);
+void ReadDinat(const Model& model, ModelEncoding& out);
+void ReadDiffusionStep(const Model& model, ModelEncoding& out);
+
+// families_timm.cc: models that the file names by timm's name.
+void ReadTimm(const Model& model, ModelEncoding& out);
 
 // families_unknown.cc: no table entry; what the keys say, as LLaMA reads them, with a warning. No key, no rotation.
 void ReadUnknown(const Model& model, ModelEncoding& out);

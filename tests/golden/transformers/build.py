@@ -150,3 +150,35 @@ def loose_rotary_modules(config):
                 except Exception as error:
                     reasons.append(f"{name}: {type(error).__name__}: {error}"[:200])
     return made, reasons
+
+
+# Parts that no class of the mapping builds by themselves, or only with a package that is not installed: the classes of the
+# library that are made from their configuration, by folder. A wrapper's part is given to the class with its wrapper.
+SAM = {"sam": "Sam", "sam_hq": "SamHQ", "sam2": "Sam2", "sam2_video": "Sam2Video", "sam3_tracker": "Sam3Tracker"}
+SAM |= {"sam3_tracker_video": "Sam3TrackerVideo", "edgetam": "EdgeTam", "edgetam_video": "EdgeTamVideo"}
+LOOSE = {
+    "layoutlmv2": ("layoutlmv2", ["LayoutLMv2Embeddings", "LayoutLMv2Encoder"]),
+    "layoutxlm": ("layoutlmv2", ["LayoutLMv2Embeddings", "LayoutLMv2Encoder"]),
+    "dinat": ("dinat", ["DinatEncoder"]),
+    "gemma4_unified_vision": ("gemma4_unified", ["Gemma4UnifiedVisionEmbedder"]),
+    "vibevoice_diffusion": ("vibevoice", ["VibeVoiceDiffusionHead"]),
+}
+LOOSE |= {f"{folder}_mask_decoder": (folder, [f"{stem}MaskDecoder"]) for folder, stem in SAM.items()}
+LOOSE |= {f"{folder}_prompt_encoder": (folder, [f"{stem}PromptEncoder"]) for folder, stem in SAM.items()}
+WHOLES = {"sam_prompt_encoder": "sam", "sam_hq_prompt_encoder": "sam_hq"}
+
+
+def loose_parts(model_type, config):
+    """The modules of LOOSE for this configuration, in one; None where there are none."""
+    if model_type not in LOOSE:
+        return None
+    folder, names = LOOSE[model_type]
+    home = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    _prepare_loaded_modules()
+    if model_type in WHOLES:
+        config = CONFIG_MAPPING[WHOLES[model_type]]()
+    arguments = [config]
+    if model_type == "gemma4_unified_vision":
+        arguments.append(CONFIG_MAPPING["gemma4_unified_text"]())
+    with torch.device("meta"):
+        return torch.nn.ModuleDict({name: getattr(home, name)(*arguments) for name in names})

@@ -83,6 +83,8 @@ def group_name(path, text, module):
         return "t2u", ""
     if "visual_temporal" in module:
         return "vision.temporal", ""
+    if "image_position_embed" in module:
+        return "vision", ""
     if module.startswith("speech_encoder."):
         return "speech", ""
     side = re.search(r"(^|\.)(encoder|decoder)(\.|$)", module)
@@ -122,6 +124,15 @@ def merged(rows, text):
     return out
 
 
+def loose(model_type, config):
+    """Entries of parts that are built alone."""
+    parts = build.loose_parts(model_type, config)
+    if parts is None:
+        return []
+    rows = [("", numbers_of.shape_name(name), entry) for _, name, entry in others.other_entries(parts, lambda name: "")]
+    return merged(rows, "")
+
+
 def case(model_type):
     row = {"type": model_type}
     try:
@@ -140,13 +151,13 @@ def case(model_type):
         for path, name, module in made:
             for entry in numbers_of.rotary_entries(module):
                 rows.append((path, "", entry | {"module": name}))
-        row["expect"] = merged(rows, text_path(config, parts))
+        row["expect"] = merged(rows, text_path(config, parts)) + loose(model_type, config)
         if reasons:
             row["modules_failed"] = reasons
         return row
     if model is None:
         row["no_model"] = True
-        row["expect"] = []
+        row["expect"] = loose(model_type, config)
         return row
     row["class"] = type(model).__name__
     row["expect"] = rotary_of(model, config) + [

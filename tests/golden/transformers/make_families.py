@@ -11,7 +11,7 @@ import re
 
 HERE = pathlib.Path(__file__).parent
 RESOLVE = HERE.parents[2] / "server" / "resolve"
-HAND = ["families_rope_table.cc", "families_other_table.cc"]
+HAND = ["families_rope_table.cc", "families_other_table.cc", "families_learned_table.cc"]
 PER_FILE = 220
 
 
@@ -26,6 +26,15 @@ def hand_written():
         text = (RESOLVE / file).read_text()
         names |= set(re.findall(r'^\{"(\w+)"', text, re.M)) | set(re.findall(r'\.model_type = "(\w+)"', text))
     return names
+
+
+def own_tables():
+    """Families whose learned tables, and nothing else, are those of families_class_tables.cc."""
+    text = (RESOLVE / "families_class_tables.cc").read_text()
+    return set(re.findall(r'\.family = "(\w+)", \.layer_type = ""', text)) | {"videoprismvisionmodel", "xclip", "clvp"}
+
+
+OWN_TABLES = own_tables()
 
 
 def first(config, *keys):
@@ -132,7 +141,7 @@ def grid_rule(entry, fields, config):
 # Classes that count positions from the padding index on, by create_position_ids_from_input_ids or a copy of it.
 FROM_PADDING = {
     "altclip_text_model", "bridgetower_text_model", "clap_text_model", "data2vec-text", "layoutlmv3", "longformer",
-    "luke", "mpnet", "roberta-prelayernorm", "xmod", "markuplm", "lilt",
+    "luke", "prophetnet", "mpnet", "roberta-prelayernorm", "xmod", "markuplm", "lilt",
 }
 # Classes that read row m + 2 by their own arithmetic, without an offset that the module shows.
 TWO_MORE = {"mra", "nystromformer", "yoso"}
@@ -163,6 +172,8 @@ def learned_rule(model_type, entry, config):
     other = next((k for k in OTHER_ROWS if config.get(k) == rows), None)
     if usual and config[usual] == rows:
         out["learned"] = "LearnedRule::" + ("kPadding" if model_type in FROM_PADDING else "kPlain")
+        if model_type in FROM_PADDING and config.get("pad_token_id", 1) != 1:
+            out["padding"] = str(config["pad_token_id"])
         if usual == "max_source_positions":
             out["rows_key"] = f'"{usual}"'  # no name of a model's own length
     elif usual and config[usual] == rows - 2 and (entry.get("offset") == 2 or model_type in TWO_MORE):
@@ -195,6 +206,8 @@ def row(model_type, config, entries, is_wrapper):
     else:
         fields["read"] = next((reader for kind, reader in READERS.items() if kind in kinds), None)
     other = next((kind for kind in OTHERS if kind in kinds), None)
+    if fields["read"] is None and other == "positional_convolution" and not is_wrapper:
+        fields["read"] = "&ReadConvolution"
     if fields["read"] is None and other and not is_wrapper:
         fields |= {"read": "&ReadOther", "other": f'"{other}"'}
     if fields["read"] is None:
@@ -216,6 +229,8 @@ def row(model_type, config, entries, is_wrapper):
                 whole_keys = {k: v for k, v in config.items() if isinstance(v, int) and v > 1}
                 key = next((f"{a}*{b}" for a, x in whole_keys.items() for b, y in whole_keys.items() if x * y == fixed["dim"]), None)
             fields["width_key"] = f'"{key}"' if key else None
+    if normalised(model_type) in OWN_TABLES:
+        fields["read"] = "&ReadParts"
     if fields["read"] in ("&ReadLearned", "&ReadVisionRope"):
         # Each table beside the configuration that it was seen with; tables of modules first.
         tables = [(part, entry) for part, entry in entries if entry["kind"] == "learned"]
@@ -256,7 +271,7 @@ def row(model_type, config, entries, is_wrapper):
 
 ORDER = (
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
-    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other rope_interleave"
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other rope_interleave padding"
 ).split()
 
 
@@ -282,6 +297,8 @@ def main():
             if not is_wrapper:
                 continue  # nobody knows: no model of its own, and no other model shows it
             entries = []
+        if entries and all(entry["kind"] == "random_fourier" for _, entry in entries) and not is_wrapper:
+            continue  # of coordinates of prompts: a reader of its own
         rows.append(line(row(case["type"], case["config"], entries, is_wrapper)))
         seen.add(name)
     rows.sort()

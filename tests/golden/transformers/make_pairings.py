@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).parent
 NOT_PROBED = {
     "t5gemma2_decoder": "its configuration lacks a key that its own layers read (dropout_rate); t5gemma2 has the same layers",
 }
-NAME = re.compile(r"rotary|rotate|rope", re.I)
+NAME = re.compile(r"rotary|rotate|rope|apply_rot_embed_cat", re.I)
 NOT_ROTATING = re.compile(r"rope_(init|update|theta|param|type|index|config|delta|embed)|dynamic_rope|get_rope|build_rotary|rotary_time", re.I)
 # Types whose layers can rotate, and do not with the class's default keys or at all.
 NOT_BY_DEFAULT = {
@@ -87,6 +87,8 @@ def attempts(function, rows):
                 cos, sin = torch.full(shape, COSINE), torch.full(shape, SINE)
                 if names[:2] == ["tensor", "sin"] or names[1:3] == ["sin", "cos"]:
                     yield lambda x=x, cos=cos, sin=sin: function(x, sin, cos)
+                elif names[:2] == ["x", "emb"]:  # timm's
+                    yield lambda x=x, cos=cos, sin=sin: function(x, torch.cat([sin, cos], -1))
                 elif names[0] == "sinusoidal_pos":
                     yield lambda x=x, cos=cos, sin=sin: function(torch.cat([sin, cos], -1), x, x)
                 elif names[:1] == ["self"]:

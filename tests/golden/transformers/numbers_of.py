@@ -197,9 +197,26 @@ def grid_table(module):
     return [{"kind": "axial", "factor": ONE, "axes": axes, "pairing": "interleaved"} | short(exact(angle))]
 
 
+def timm_rope(module):
+    """timm's rotation over a grid: patches on the diagonal and beside it tell frequencies, axes and where counting starts."""
+    if type(module).__name__ != "RotaryEmbeddingCat":
+        return []
+    from timm.layers import build_rotary_pos_embed
+
+    names = ("ref_feat_shape", "grid_offset", "grid_indexing", "rotate_half", "in_pixels", "temperature")
+    keys = {key: getattr(module, key) for key in names}
+    sin, cos = build_rotary_pos_embed(module.feat_shape, dim=module.dim, device="cpu", **keys)
+    turns = torch.atan2(sin.double(), cos.double())[:, ::2]  # pairs side by side share an angle
+    first, right, below = turns[0], turns[1], turns[module.feat_shape[1]]
+    axes = "".join("x" if moved else "y" for moved in (right != first).tolist())
+    steps = torch.where(right != first, right, below) - first
+    entry = {"kind": "axial", "factor": ONE, "axes": axes, "pairing": "interleaved"} | short([float(s) for s in steps])
+    return [entry | {"start": float(first[0] / steps[0])}]
+
+
 def rotary_entries(module):
     """One entry per schedule that the module holds."""
-    entries = stored_tables(module) + grid_table(module)
+    entries = stored_tables(module) + grid_table(module) + timm_rope(module)
     kind = next((k for part, k in KINDS if part in type(module).__name__), "rope")
     for name, buffer in module.named_buffers(recurse=False):
         if not name.endswith("inv_freq") or name.endswith("original_inv_freq") or buffer.is_meta:

@@ -1,5 +1,6 @@
 """Positions that are not rotary: buckets, windows, sinusoids, learned tables, slopes."""
 
+import functools
 import hashlib
 import inspect
 import re
@@ -12,15 +13,14 @@ import numbers_of
 NAMED = [
     (r"^VJEPA2RopeAttention", "rope_uneven_pairs"),
     (r"^LightGluePositionalEncoder", "rope_learned_projection"),
-    (r"PositionalConv", "positional_convolution"),
-    (r"^RoFormerSinus", "rope_roformer"),
+    (r"PositionalConvEmbedding|RepConditionalPosEnc", "positional_convolution"),
     (r"RelMultihead|RelPositional|RelativePosition(?!Bias)", "relative_positions"),
     (r"RelativePositionBias|PositionBiasBase|RelativeLogits|RelativeAttentionBias", "relative_bias"),
     (r"SinePositionEmbedding|PositionEmbeddingSine|PositionalEmbedding2D|Positions2D", "sine_2d"),
     (r"AxialPositionEmbeddings|LearnedPositionEmbedding$|FourierPositionEncoding|RandomFourier|PositionEmbeddingRandom", "other"),
 ]
 DISTANCES = [-2000, -200, -128, -65, -64, -33, -16, -15, -8, -1, 0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 100, 127, 128, 200, 2000]
-TABLE_NAME = re.compile(r"(^|_)(pos|position|positional|posit|wpe)(_|s|ition|$)|pos_?emb|position|wpe", re.I)
+TABLE_NAME = re.compile(r"(^|_)(pos|position|positional|posit|wpe)(_|s|ition|$)|pos_?emb|position|wpe|^(row|column)_embeddings$", re.I)
 
 
 def t5_buckets(module):
@@ -28,8 +28,8 @@ def t5_buckets(module):
         return None
     distances = torch.tensor(DISTANCES)
     bidirectional = not getattr(module, "is_decoder", False)
-    if "bidirectional=False" in inspect.getsource(type(module)):
-        bidirectional = False  # Pix2Struct's text attention says so where it asks for the buckets
+    if "bidirectional=False,\n" in inspect.getsource(type(module)):
+        bidirectional = False  # Pix2Struct's text attention says so where it asks for the buckets; docstrings go on
     buckets, longest = module.relative_attention_num_buckets, module.relative_attention_max_distance
     if "bidirectional" in inspect.signature(module._relative_position_bucket).parameters:
         got = module._relative_position_bucket(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=longest)
@@ -44,11 +44,68 @@ def t5_buckets(module):
     }
 
 
+def own_buckets(module):
+    """The same by functions of other names: LayoutLM's three, and CPM-Ant's."""
+    cls = type(module).__name__
+    distances = torch.tensor(DISTANCES)
+    if cls == "CpmAntSegmentPositionEmbedding":
+        got = module._position_bucket(distances, num_buckets=module.num_buckets, max_distance=module.max_distance)
+        rows = [module.num_buckets, module.relative_attention_bias.shape[1]]
+        return [("position_bias.relative_attention_bias", module.num_buckets, module.max_distance, got, rows)]
+    if not re.match(r"LayoutLMv[23]Encoder$", cls):
+        return []
+    make = getattr(module, "relative_position_bucket", None) or inspect.getmodule(type(module)).relative_position_bucket
+    found = []
+    for name, there, bins, longest in (
+        ("rel_pos_bias", module.has_relative_attention_bias, "rel_pos_bins", "max_rel_pos"),
+        ("rel_pos_x_bias", module.has_spatial_attention_bias, "rel_2d_pos_bins", "max_rel_2d_pos"),
+        ("rel_pos_y_bias", module.has_spatial_attention_bias, "rel_2d_pos_bins", "max_rel_2d_pos"),
+    ):
+        if there:
+            buckets, distance = getattr(module, bins), getattr(module, longest)
+            got = make(distances, num_buckets=buckets, max_distance=distance)
+            found.append((name, buckets, distance, got, list(getattr(module, name).weight.shape)[::-1]))
+    return found
+
+
+def other_buckets(module):
+    return [
+        {
+            "kind": "t5_bucket",
+            "num_buckets": buckets,
+            "max_distance": longest,
+            "bidirectional": True,
+            "table": rows,
+            "name": name,
+            "samples": [list(pair) for pair in zip(DISTANCES, got.tolist())],
+        }
+        for name, buckets, longest, got, rows in own_buckets(module)
+    ]
+
+
+def neighborhood(module):
+    """Dinat: a table over the offsets inside a neighbourhood, as wide as the kernel."""
+    if type(module).__name__ != "NeighborhoodAttention":
+        return None
+    return {"kind": "neighborhood_bias", "kernel": module.kernel_size, "table": list(module.rpb.shape)}
+
+
+def convolution(module):
+    """The layers of a positional convolution: how many, kernel, groups."""
+    layers = [each for each in module.modules() if isinstance(each, (torch.nn.Conv1d, torch.nn.Conv2d))]
+    first = layers[0]
+    return {"layers": len(layers), "kernel": first.kernel_size[0], "groups": first.groups}
+
+
 def window_index(module):
     make = getattr(module, "create_relative_position_index", None) or getattr(module, "_create_relative_position_index", None)
     if hasattr(module, "create_coords_table_and_index"):
         return continuous_window(module)
     window = getattr(module, "window_size", None)
+    if type(module).__module__ == "timm.models.swin_transformer" and hasattr(module, "relative_position_bias_table"):
+        from timm.models.swin_transformer import get_relative_position_index
+
+        make = functools.partial(get_relative_position_index, *window)
     if make is None or window is None:
         return None
     with torch.device("cpu"):
@@ -80,6 +137,8 @@ def continuous_window(module):
 
 # Buffers in which a module keeps its fixed table.
 FIXED = ("positional_embedding", "pos_idx_to_embed", "position_embedding", "weights")
+# Tables that need no name beside their rows: what a model keeps for its tokens or patches.
+MAIN = re.compile(r"^(position_embeddings?|embed_positions|wpe|pos_embed|pos_emb|positions_embed|position_embeds_layer|position_embedding_table|positional_embedding(_vlm)?|rel_pos_emb)$")
 
 
 def log_buckets(module):
@@ -128,6 +187,10 @@ def sinusoids(name, module, parent):
         table = next((buffers[b] for b in FIXED if b in buffers and not buffers[b].is_meta), None)
         if table is not None and not set(table[0].tolist()) <= {0.0, 1.0}:
             return {"kind": "random_fourier", "shape": list(table.shape)}  # random at every start: a checkpoint's weights
+    if cls == "VibeVoiceDiffusionHeadSinusoidalEmbedding":  # of a diffusion step
+        table = module(torch.arange(128))
+    if table is None and cls == "VideoPrismTextEmbeddings":
+        table = home.create_sinusoidal_positions(*module.position_embedding.shape)
     if table is None and cls.startswith("PegasusXSinus"):
         table = module(torch.zeros(1, 128, module.embed_dim))[0]
     if table is None and cls == "CTRLModel":
@@ -138,22 +201,38 @@ def sinusoids(name, module, parent):
     return {"kind": "sinusoidal", "dim": table.shape[1]} | extra | {"samples": numbers_of.samples(table.float())}
 
 
-def learned(name, module):
+def learned(name, module, parent):
     leaf = name.split(".")[-1]
     found = []
+    cls = type(module).__name__
+    if cls.startswith("RoFormerSinus"):
+        return found  # sines and cosines that turn pairs: their numbers are those of an entry of kind rope
+    if cls == "AxialPositionEmbeddings":
+        for axis, weight in enumerate(module.weights):
+            shape = [module.axial_pos_shape[axis], weight.shape[-1]]
+            found.append({"kind": "learned", "name": f"weights.{axis}", "shape": shape, "dim": shape[-1]})
+        return found
     if isinstance(module, torch.nn.Embedding) and TABLE_NAME.search(leaf) and "relative" not in name:
         entry = {"kind": "learned", "rows": module.weight.shape[0], "dim": module.weight.shape[1]}
         if getattr(module, "offset", 0):
             entry["offset"] = int(module.offset)
-        elif getattr(module, "padding_idx", None) is not None:
+        elif getattr(module, "padding_idx", None) is not None and "Lxmert" not in parent:  # which counts from 0 all the same
             entry["offset"] = int(module.padding_idx) + 1
+        if not MAIN.search(leaf):
+            entry["name"] = leaf
         found.append(entry)
     for key, parameter in module.named_parameters(recurse=False):
         of_class = key == "embedding" and re.search(r"PositionEmbedding$", type(module).__name__)  # Mllama's
-        named = of_class or re.search(r"pos_?emb|position_?(al_)?emb|positional_embedding", key)
+        named = of_class or re.search(r"pos_?emb|position_?(al_)?emb|positional_embedding|^position_enc$", key)
         if isinstance(module, torch.nn.Embedding) or not named:
             continue
-        found.append({"kind": "learned", "shape": list(parameter.shape), "dim": parameter.shape[-1]})
+        if re.match(r"Sam(HQ)?PositionalEmbedding$", cls):  # as in the later versions, which keep it as a buffer
+            found.append({"kind": "random_fourier", "shape": list(parameter.shape)})
+            continue
+        entry = {"kind": "learned", "shape": list(parameter.shape), "dim": parameter.shape[-1]}
+        if not MAIN.search(key):
+            entry["name"] = key
+        found.append(entry)
     return found
 
 
@@ -177,17 +256,21 @@ def other_entries(model, path_of):
     for name, module in modules.items():
         cls = type(module).__name__
         entries = []
-        for reader in (t5_buckets, window_index, log_buckets):
+        for reader in (t5_buckets, window_index, log_buckets, neighborhood):
             entry = reader(module)
             if entry:
                 entries.append(entry)
+        entries += other_buckets(module)
         fixed = sinusoids(name, module, modules[name.rpartition(".")[0]])
         if fixed:
             entries.append(fixed)
         elif not entries:
-            entries += learned(name, module)
+            entries += learned(name, module, type(modules[name.rpartition(".")[0]]).__name__)
         if not entries:
             entries += [{"kind": kind} for part, kind in NAMED if re.search(part, cls)][:1]
+            for entry in entries:
+                if entry["kind"] == "positional_convolution":
+                    entry |= convolution(module)
         for entry in entries:
             entry["module"] = cls
             found.append((path_of(name), numbers_of.shape_name(name), entry))

@@ -136,6 +136,32 @@ inline std::string CompareRelativeSinusoid(const LayerEncoding& layer, const Val
   return CompareFrequencies(std::get<SinusoidTermPlan>(resolved->plan).sinusoids->inv_freq, want);
 }
 
+// One entry of the library's table by the spec: row and column as in the library.
+inline double SinusoidAt(const SinusoidalSpec& spec, const std::vector<double>& inv_freq, int64_t row, int64_t column) {
+  if (spec.padding_row && row == *spec.padding_row) return 0;
+  const int64_t half = spec.dim / 2;
+  const bool concatenated = *spec.layout == SinusoidalLayout::kConcatenated;
+  const int64_t sines = concatenated && *spec.spacing == SinusoidalSpacing::kEndpointInclusive ? half : (spec.dim + 1) / 2;
+  const bool sine = concatenated ? column < sines : column % 2 == 0;
+  const int64_t pair = concatenated ? (sine ? column : column - sines) : column / 2;
+  const double angle = static_cast<double>(row) * inv_freq[static_cast<size_t>(pair)];
+  return sine ? std::sin(angle) : std::cos(angle);
+}
+
+// Cosines first: diffusers' form, column i of a half has max_period^(−i/(half − shift)).
+inline std::string CompareTimestep(const TimestepSpec& spec, const Value& want) {
+  const int64_t half = spec.dim / 2;
+  for (const Value& sample : want["samples"].GetArray()) {
+    const int64_t column = sample[1].GetInt64();
+    const double exponent = static_cast<double>(column % half) / (static_cast<double>(half) - *spec.downscale_freq_shift);
+    const double angle = sample[0].GetDouble() * *spec.scale * std::pow(*spec.max_period, -exponent);
+    const bool cosine = (column < half) == spec.flip_sin_to_cos;
+    if (std::fabs((cosine ? std::cos(angle) : std::sin(angle)) - sample[2].GetDouble()) <= 2e-5) continue;
+    return "sample of column " + std::to_string(column);
+  }
+  return spec.dim == want["dim"].GetInt64() ? "" : "dim: " + std::to_string(spec.dim);
+}
+
 // EfficientLoFTR: every frequency twice, for the row and for the column, in pairs side by side.
 inline std::string CompareAxialGrid(const LayerEncoding& layer, const Value& want) {
   if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
@@ -153,18 +179,6 @@ inline std::string CompareAxialGrid(const LayerEncoding& layer, const Value& wan
     }
   }
   return "";
-}
-
-// A parameter's rows and columns: [1, rows, dim], [rows, dim], or a grid with its channels first or last.
-inline std::string CompareShape(const LearnedSpec& spec, const Value& want) {
-  std::vector<int64_t> shape;
-  for (const Value& extent : want["shape"].GetArray()) shape.push_back(extent.GetInt64());
-  while (shape.size() > 2 && shape.front() == 1) shape.erase(shape.begin());
-  const bool same = shape.size() == 2   ? spec.num_positions == shape[0] && spec.dim == shape[1]
-                    : shape.size() == 3 ? (spec.dim == shape[0] && spec.num_positions == shape[1] * shape[2]) ||
-                                              (spec.dim == shape[2] && spec.num_positions == shape[0] * shape[1])
-                                        : false;
-  return same ? "" : "table: " + std::to_string(spec.num_positions) + " x " + std::to_string(spec.dim);
 }
 
 // DINOv3: rows, then columns, of a coordinate that turns by 2π·c times the library's numbers.

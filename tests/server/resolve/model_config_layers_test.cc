@@ -268,8 +268,9 @@ TEST(Unknown, WithoutARopeKeyNothingIsInvented) {
     EXPECT_FALSE(layer.spec);
     EXPECT_TRUE(HasNote(model.warnings, "model_type", "no key says how it encodes positions"));
   }
-  EXPECT_EQ(LayerOf(Read(R"({"model_type":"sam2_video_mask_decoder","hidden_size":256,"num_attention_heads":8})")).unserved,
-            "unknown");
+  // A class whose code shows that it has none is not unknown.
+  EXPECT_EQ(LayerOf(Read(R"({"model_type":"sam2_video_mask_decoder","hidden_size":256,"num_attention_heads":8})")).kind,
+            PositionKind::kNone);
   // One key is enough.
   for (const char* key : {R"("rope_theta":1e4)", R"("rope_base":1e4)", R"("rotary_pct":1)", R"("rope_interleave":false)",
                           R"("position_embedding_type":"rope")"}) {

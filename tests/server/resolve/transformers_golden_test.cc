@@ -18,6 +18,7 @@
 #include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
 #include "tests/server/resolve/library_compare.h"
+#include "tests/server/resolve/table_compare.h"
 
 namespace phasor::server {
 namespace {
@@ -102,6 +103,13 @@ std::string CompareSeveralAxes(const LayerEncoding& layer, const Value& want) {
   const bool width_first = std::any_of(layer.warnings.begin(), layer.warnings.end(), [](const Note& note) {
     return note.message.find("[width, height]") != std::string::npos;
   });
+  if (want.HasMember("start")) {
+    const std::string text = "count from " + std::to_string(static_cast<int64_t>(std::lround(want["start"].GetDouble())));
+    if (std::none_of(layer.warnings.begin(), layer.warnings.end(),
+                     [&](const Note& note) { return note.message.find(text) != std::string::npos; })) {
+      return "start: does not " + text;
+    }
+  }
   return CompareAxes(plan, want, width_first);
 }
 
@@ -124,32 +132,6 @@ std::string CompareHalves(const ModelEncoding& model, const Value& want) {
   return CompareFrequencies(frequencies, want);
 }
 
-// One entry of the library's table by the spec: row and column as in the library.
-double SinusoidAt(const SinusoidalSpec& spec, const std::vector<double>& inv_freq, int64_t row, int64_t column) {
-  if (spec.padding_row && row == *spec.padding_row) return 0;
-  const int64_t half = spec.dim / 2;
-  const bool concatenated = *spec.layout == SinusoidalLayout::kConcatenated;
-  const int64_t sines = concatenated && *spec.spacing == SinusoidalSpacing::kEndpointInclusive ? half : (spec.dim + 1) / 2;
-  const bool sine = concatenated ? column < sines : column % 2 == 0;
-  const int64_t pair = concatenated ? (sine ? column : column - sines) : column / 2;
-  const double angle = static_cast<double>(row) * inv_freq[static_cast<size_t>(pair)];
-  return sine ? std::sin(angle) : std::cos(angle);
-}
-
-// Cosines first: diffusers' form, column i of a half has max_period^(−i/(half − shift)).
-std::string CompareTimestep(const TimestepSpec& spec, const Value& want) {
-  const int64_t half = spec.dim / 2;
-  for (const Value& sample : want["samples"].GetArray()) {
-    const int64_t column = sample[1].GetInt64();
-    const double exponent = static_cast<double>(column % half) / (static_cast<double>(half) - *spec.downscale_freq_shift);
-    const double angle = sample[0].GetDouble() * *spec.scale * std::pow(*spec.max_period, -exponent);
-    const bool cosine = (column < half) == spec.flip_sin_to_cos;
-    if (std::fabs((cosine ? std::cos(angle) : std::sin(angle)) - sample[2].GetDouble()) <= 2e-5) continue;
-    return "sample of column " + std::to_string(column);
-  }
-  return spec.dim == want["dim"].GetInt64() ? "" : "dim: " + std::to_string(spec.dim);
-}
-
 // The table that positions of tokens or patches read, not one of boxes, queries or rows of a table.
 bool IsMainTable(const Value& want) {
   const std::string at = Text(want, "at");
@@ -161,15 +143,18 @@ bool IsMainTable(const Value& want) {
 
 const EncodingSpec* SpecOf(const LayerEncoding& layer) { return layer.spec ? &layer.spec->spec : nullptr; }
 
-std::string CompareLearned(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kLearned) return "kind: " + KindOf(layer) + " instead of learned";
-  const LearnedSpec& spec = std::get<LearnedSpec>(layer.spec->spec);
-  if (want.HasMember("shape")) return CompareShape(spec, want);
-  if (spec.dim != want["dim"].GetInt64()) return "dim: " + std::to_string(spec.dim);
-  if (want.HasMember("rows") && spec.num_positions != want["rows"].GetInt64()) {
-    return "rows: " + std::to_string(spec.num_positions) + " instead of " + std::to_string(want["rows"].GetInt64());
+// Every layer of the part that an entry is about, whichever side: tables stand beside what the layers have.
+Layers TablesOf(const ModelEncoding& model, const Value& want) {
+  std::string part = Text(want, "group");
+  const std::string path = Text(want, "path");
+  Layers found;
+  for (const LayerEncoding& layer : model.layers) {
+    if (layer.part == part || (part.empty() && layer.part == path)) found.push_back(&layer);
   }
-  return "";
+  for (const LayerEncoding* layer : LayersOf(model, want)) found.push_back(layer);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
 }
 
 std::string CompareBuckets(const LayerEncoding& layer, const Value& want) {
@@ -285,7 +270,7 @@ struct Unanswered {
     // Tables of plain classes are told apart by the names of their weights.
     if (Text(want, "kind") == "learned") {
       const std::string at = Text(want, "at");
-      key += " " + at.substr(at.rfind('.') + 1);
+      key += " " + (want.HasMember("name") ? Text(want, "name") : at.substr(at.rfind('.') + 1));
     }
     types[key].insert(each.type);
   }
@@ -350,6 +335,7 @@ Outcome Compare(const std::vector<Case>& cases) {
         for (const LayerEncoding* layer : LayersOf(*model, want)) {  // one stack alone does not say which it is
           if (problem.empty()) break;
           problem = CompareBuckets(*layer, want);
+          if (problem.empty()) problem = CompareBiasTable(*layer, want);
         }
       } else if (kind == "swin_bias" || kind == "continuous_window_bias") {
         problem = CompareGroup(*model, want, &CompareWindow);
@@ -374,20 +360,21 @@ Outcome Compare(const std::vector<Case>& cases) {
             continue;
           }
         }
-        const bool shaped = want.HasMember("shape");
-        const auto layers = LayersOf(*model, want);
-        const bool answered = std::any_of(layers.begin(), layers.end(), [&](const LayerEncoding* layer) {
-          return layer->kind == PositionKind::kLearned && (!shaped || CompareLearned(*layer, want).empty());
-        });
-        if (!answered || (!shaped && !IsMainTable(want))) {
+        const Layers tables = TablesOf(*model, want);
+        const bool answered = HasTable(tables, want);
+        const bool others = std::any_of(tables.begin(), tables.end(),
+                                        [](const LayerEncoding* layer) { return layer->kind == PositionKind::kLearned; });
+        if (!answered && !(others && IsMainTable(want))) {
           outcome.unanswered.Entry(each, want);
           continue;
         }
-        if (shaped) {  // one of several tables, and there is one like it
-          ++outcome.compared;
-          continue;
-        }
-        problem = CompareGroup(*model, want, &CompareLearned);
+        if (!answered) problem = "no table like " + ToText(want);
+      } else if (kind == "neighborhood_bias") {
+        problem = CompareNeighborhood(LayersOf(*model, want), want);
+      } else if (kind == "positional_convolution") {
+        if (const std::string text = CompareConvolution(model->layers, want); !text.empty()) fail(where + text);
+        outcome.unanswered.Entry(each, want);  // named and numbered, without a spec
+        continue;
       } else {
         outcome.unanswered.Entry(each, want);
         continue;
