@@ -38,6 +38,7 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::T5BucketSpec& m, SpecWeights& we
                       .bidirectional = If(m.has_bidirectional(), m.bidirectional()),
                       .num_heads = m.num_heads(),
                       .scale = If(m.has_scale(), m.scale()),
+                      .distance_divisor = m.has_distance_divisor() ? m.distance_divisor() : 1,
                       .table = weights.Take("table")};
 }
 
@@ -48,6 +49,7 @@ void WriteSpec(const T5BucketSpec& s, v1::EncodingSpec* message) {
   if (s.bidirectional) m->set_bidirectional(*s.bidirectional);
   m->set_num_heads(s.num_heads);
   if (s.scale) m->set_scale(*s.scale);
+  if (s.distance_divisor != 1) m->set_distance_divisor(s.distance_divisor);
   WriteWeight("table", s.table, message);
 }
 

@@ -36,6 +36,7 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::XlnetSpec& m, SpecWeights& weigh
                    .clamp_length = If(m.has_clamp_length(), m.clamp_length()),
                    .base = If(m.has_base(), m.base()),
                    .unidirectional = m.unidirectional(),
+                   .separate_cls = m.separate_cls(),
                    .r = weights.Take("r"),
                    .w_r = weights.Take("w_r"),
                    .r_w_bias = weights.Take("r_w_bias"),
@@ -48,6 +49,9 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::XlnetSpec& m, SpecWeights& weigh
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::ConformerSpec& m, SpecWeights& weights) {
   return ConformerSpec{.dim = m.dim(),
                        .base = If(m.has_base(), m.base()),
+                       .num_heads = m.num_heads(),
+                       .concatenated = m.concatenated(),
+                       .base_inclusive = m.base_inclusive(),
                        .r = weights.Take("r"),
                        .w_r = weights.Take("w_r"),
                        .u = weights.Take("u"),
@@ -103,6 +107,7 @@ void WriteSpec(const XlnetSpec& s, v1::EncodingSpec* message) {
   if (s.clamp_length) m->set_clamp_length(*s.clamp_length);
   if (s.base) m->set_base(*s.base);
   m->set_unidirectional(s.unidirectional);
+  m->set_separate_cls(s.separate_cls);
   WriteWeight("r", s.r, message);
   WriteWeight("w_r", s.w_r, message);
   WriteWeight("r_w_bias", s.r_w_bias, message);
@@ -116,6 +121,9 @@ void WriteSpec(const ConformerSpec& s, v1::EncodingSpec* message) {
   auto* m = message->mutable_conformer();
   m->set_dim(s.dim);
   if (s.base) m->set_base(*s.base);
+  m->set_num_heads(s.num_heads);
+  m->set_concatenated(s.concatenated);
+  m->set_base_inclusive(s.base_inclusive);
   WriteWeight("r", s.r, message);
   WriteWeight("w_r", s.w_r, message);
   WriteWeight("u", s.u, message);

@@ -84,7 +84,7 @@ std::string NameOf(const v1::EncodingSpec& spec) {
 // The indices of a scheme whose tables are read by distance.
 std::optional<DistanceIndex> IndexOf(const EncodingSpec& spec) {
   if (const auto* t5 = std::get_if<T5BucketSpec>(&spec)) {
-    return DistanceBuckets(*t5->num_buckets, *t5->max_distance, *t5->bidirectional);
+    return DistanceBuckets(*t5->num_buckets, *t5->max_distance, *t5->bidirectional, t5->distance_divisor);
   }
   if (const auto* shaw = std::get_if<ShawSpec>(&spec)) return ClippedDistances{shaw->clip, shaw->key_minus_query};
   if (const auto* deberta = std::get_if<DebertaSpec>(&spec)) {

@@ -294,9 +294,21 @@ void RelativeRows(const RelativeProductTask& task, int64_t row, const ScorePlace
   }
 }
 
+// The same without the first query and the first key, whose scores are put back.
+void RelativeRowsAfterFirst(const RelativeProductTask& task, int64_t row, int64_t count) {
+  if (ScorePlace(task.shape, row).query == 0) ++row, --count;
+  if (count <= 0) return;
+  std::vector<double> first(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) first[i] = task.scores[(row + i) * task.shape.keys];
+  RelativeRows(task, row, ScorePlace(task.shape, row), count);
+  for (int64_t i = 0; i < count; ++i) task.scores[(row + i) * task.shape.keys] = first[i];
+}
+
 bool RelativeRange(const RelativeProductTask& task, int64_t begin, int64_t end, const CancelFlag* cancel) {
-  const auto block = [&](int64_t row, const ScorePlace& place, int64_t count)
-                         HWY_ATTR { RelativeRows(task, row, place, count); };
+  const auto block = [&](int64_t row, const ScorePlace& place, int64_t count) HWY_ATTR {
+    if (task.skip_first) return RelativeRowsAfterFirst(task, row, count);
+    RelativeRows(task, row, place, count);
+  };
   return ForBlocks(task.shape, task.of_keys ? kBlockQueriesOfKeys : kBlockQueries, begin, end, cancel, block);
 }
 

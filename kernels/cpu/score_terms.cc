@@ -47,7 +47,7 @@ bool GridRange(const GridProductTask& task, int64_t begin, int64_t end, const Ca
   std::vector<double> x(static_cast<size_t>(shape.dim)), by_key(static_cast<size_t>(extent)), by_row;
   // A few rows for many keys: each product once.
   if (task.table_rows < extent) by_row.resize(static_cast<size_t>(task.table_rows));
-  return ForRows(shape, begin, end, cancel, [&](int64_t row, const ScorePlace& place) HWY_ATTR {
+  const auto add_row = [&](int64_t row, const ScorePlace& place) HWY_ATTR {
     ReadQuery(task.q, place, shape.dim, x.data());
     const double* table = task.table + place.head * task.table_head_stride;
     const int32_t* index = task.index + place.query / task.query_divisor % task.query_extent * task.key_extent;
@@ -68,6 +68,14 @@ bool GridRange(const GridProductTask& task, int64_t begin, int64_t end, const Ca
     for (int64_t j = 0, c = 0; j < shape.keys; c = c + 1 == extent ? 0 : c + 1) {
       for (const int64_t stop = std::min(shape.keys, j + task.key_divisor); j < stop; ++j) scores[j] += by_key[c];
     }
+  };
+  return ForRows(shape, begin, end, cancel, [&](int64_t row, const ScorePlace& place) HWY_ATTR {
+    if (!task.skip_first) return add_row(row, place);
+    if (place.query == 0) return;
+    double& first = task.scores[row * shape.keys];
+    const double kept = first;
+    add_row(row, place);
+    first = kept;
   });
 }
 

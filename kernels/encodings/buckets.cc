@@ -54,8 +54,8 @@ Wide LogRatio(int64_t d, int64_t e) { return Log(Wide::FromInt(d) / Wide::FromIn
 
 }  // namespace
 
-DistanceBuckets::DistanceBuckets(int64_t num_buckets, int64_t max_distance, bool bidirectional)
-    : bidirectional_(bidirectional) {
+DistanceBuckets::DistanceBuckets(int64_t num_buckets, int64_t max_distance, bool bidirectional, int64_t divisor)
+    : bidirectional_(bidirectional), divisor_(divisor) {
   const int64_t side = bidirectional ? num_buckets / 2 : num_buckets;
   const int64_t exact = side / 2;
   starts_.clear();

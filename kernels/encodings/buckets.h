@@ -12,14 +12,16 @@ namespace phasor {
 
 // T5 (arXiv 1910.10683). Of d = key − query. Bidirectional: N = num_buckets/2, N is added where d > 0, n = |d|; causal:
 // N = num_buckets, n = max(−d, 0). With e = N/2: n where n < e, else min(N − 1, e + trunc(ln(n/e)/ln(max_distance/e)·(N −
-// e))).
+// e))). With a divisor the distance is trunc(d/divisor).
 class DistanceBuckets {
  public:
   DistanceBuckets() = default;
   // num_buckets ≥ 2 (bidirectional: even, ≥ 4), up to 65536; e < max_distance < 2^31. About 10 µs a bucket.
-  DistanceBuckets(int64_t num_buckets, int64_t max_distance, bool bidirectional);
+  // divisor ≥ 1.
+  DistanceBuckets(int64_t num_buckets, int64_t max_distance, bool bidirectional, int64_t divisor = 1);
 
   int64_t at(int64_t distance) const {
+    if (divisor_ != 1) distance /= divisor_;
     const int64_t n = bidirectional_ ? (distance < 0 ? -distance : distance) : std::max<int64_t>(-distance, 0);
     const auto side = static_cast<int64_t>(starts_.size());
     const int64_t bucket = std::upper_bound(starts_.begin(), starts_.end(), n) - starts_.begin() - 1;
@@ -28,6 +30,7 @@ class DistanceBuckets {
 
  private:
   bool bidirectional_ = false;
+  int64_t divisor_ = 1;
   std::vector<int64_t> starts_ = {
       0};  // of one side: the smallest n of each bucket; a bucket that is never used has the next
 };

@@ -16,6 +16,10 @@ constexpr std::array kParameters{
                   "w_r [heads·d, dim] projects sinusoids; r [heads, 2·n − 1, d] is given, row j for distance n − 1 − j",
                   "required", "finite numbers"},
     kSinusoidBiasCard,
+    ParameterCard{"num_heads", "heads, where neither r nor u nor v is given to say it", "the weights'", "1 … 65536"},
+    ParameterCard{"concatenated", "columns of R are sines, then cosines, instead of taking turns", "false", "true, false"},
+    ParameterCard{"base_inclusive", "frequencies base^(−i/(dim/2 − 1)), the last 1/base, instead of base^(−2i/dim)", "false",
+                  "true, false"},
 };
 
 constexpr Card kCard{
@@ -26,7 +30,9 @@ constexpr Card kCard{
         "concatenated.",
     .formula = "S = ((q + u)·k_j + (q + v)·(W_r·R[i − j]))/√d, R = [sin_0, cos_0, sin_1, …]",
     .parameters = kParameters,
-    .used_by = "wav2vec2-conformer (position_embeddings_type relative), ESPnet's RelPositionMultiHeadedAttention",
+    .used_by =
+        "wav2vec2-conformer (position_embeddings_type relative), ESPnet's RelPositionMultiHeadedAttention, Parakeet, "
+        "FastSpeech2Conformer; the sound encoders of Gemma 3n and 4 (without u and v, concatenated, base_inclusive)",
     .pitfalls =
         "ESPnet's legacy form has rows for distances ≥ 0 only, so its shift puts other rows' numbers at keys after the "
         "query. "
@@ -34,7 +40,9 @@ constexpr Card kCard{
     .source = "Gulati et al., arXiv 2005.08100; transformers' modeling_wav2vec2_conformer",
 };
 
-SinusoidTerm TermOf(ConformerSpec& s) { return {"conformer", s.dim, s.base, s.w_r, s.r, {"u", s.u}, {"v", s.v}}; }
+SinusoidTerm TermOf(ConformerSpec& s) {
+  return {"conformer", s.dim, s.base, s.w_r, s.r, {"u", s.u}, {"v", s.v}, /*clamp=*/{}, &s.num_heads, s.base_inclusive};
+}
 
 absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};
@@ -52,6 +60,7 @@ absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optiona
   ConformerSpec s = std::get<ConformerSpec>(canonical);
   auto plan = PlanOfSinusoidTerm(TermOf(s), SinusoidTermPlan::Form::kConformer, precision);
   if (!plan.ok()) return plan.status();
+  plan->concatenated = s.concatenated;
   Resolved resolved;
   resolved.plan = *std::move(plan);
   return resolved;

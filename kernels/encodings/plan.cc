@@ -196,6 +196,7 @@ std::string KeyOf(const BucketPlan& plan) {
   writer.Double(plan.scale);
   writer.Word(static_cast<uint8_t>(plan.table ? 1 : 0));
   writer.Content(plan.table);
+  if (plan.distance_divisor != 1) writer.Word(static_cast<uint64_t>(plan.distance_divisor));
   return std::move(writer).Take();
 }
 
@@ -251,6 +252,13 @@ std::string KeyOf(const SinusoidTermPlan& plan) {
   for (const WeightRef* weight : {&plan.projection, &plan.table, &plan.content_bias, &plan.position_bias, &plan.segment_bias,
                                   &plan.segment_embed, &plan.segments}) {
     writer.Content(*weight);
+  }
+  // Nothing where the parts above say it: keys stay what they were.
+  const bool heads_follow = plan.table || plan.content_bias || plan.position_bias;
+  if (plan.concatenated || plan.separate_cls || !heads_follow) {
+    writer.Word(static_cast<uint8_t>(plan.concatenated));
+    writer.Word(static_cast<uint8_t>(plan.separate_cls));
+    writer.Word(static_cast<uint64_t>(plan.heads));
   }
   return std::move(writer).Take();
 }

@@ -35,6 +35,7 @@ struct BucketPlan {
   bool bidirectional = false;
   int64_t num_heads = 0;
   double scale = 1;
+  int64_t distance_divisor = 1;
   WeightRef table;          // [num_buckets, num_heads], finite; none: indices only
   DistanceBuckets buckets;  // follows from the members above; not part of the key
 

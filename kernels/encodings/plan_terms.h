@@ -41,6 +41,8 @@ struct SinusoidTermPlan {
   int64_t dim = 0;                             // of a head
   std::optional<int64_t> clamp;                // distances beyond ± this count as it
   bool unidirectional = false;                 // only distances ≥ 0 have a row
+  bool concatenated = false;                   // sines, then cosines; only where the form leaves it open (kConformer)
+  bool separate_cls = false;                   // nothing for the first query and the first key
   std::shared_ptr<const AnglePlan> sinusoids;  // one pair for two columns; null with a table
   WeightRef projection;                        // [heads·dim, columns]
   WeightRef table;                             // [heads, rows, dim]

@@ -29,6 +29,8 @@ struct SinusoidTerm {
   const WeightRef& table;       // "r"
   NamedBias content, position;  // added to the query; they say what heads and d are where only w_r is given
   std::optional<int64_t> clamp = {};
+  int64_t* num_heads = nullptr;  // of schemes that may say it without vectors
+  bool base_inclusive = false;
 };
 
 // Heads and channels that the table is for.

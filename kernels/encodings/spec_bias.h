@@ -17,6 +17,7 @@ struct T5BucketSpec {
   std::optional<bool> bidirectional;    // default true
   int64_t num_heads = 0;                // default: the table's; needed without one
   std::optional<double> scale;          // finite; default 1
+  int64_t distance_divisor = 1;         // 1 … 2^31 − 1: the bucket is that of trunc((k − q)/divisor)
   WeightRef table;                      // [num_buckets, num_heads], finite; without it there are only indices
   friend bool operator==(const T5BucketSpec&, const T5BucketSpec&) = default;
 };

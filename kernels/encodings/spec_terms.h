@@ -49,6 +49,7 @@ struct XlnetSpec {
   std::optional<int64_t> clamp_length;
   std::optional<double> base;
   bool unidirectional = false;
+  bool separate_cls = false;     // the first query and the first key have neither position nor segment (Funnel)
   WeightRef r;                   // [heads, rows, d]: row j is distance keys − j
   WeightRef w_r;                 // [heads·d, dim]
   WeightRef r_w_bias, r_r_bias;  // [heads, d]
@@ -62,9 +63,12 @@ struct XlnetSpec {
 struct ConformerSpec {
   int64_t dim = 0;
   std::optional<double> base;
-  WeightRef r;     // [heads, 2·n − 1, d]: row j is distance n − 1 − j
-  WeightRef w_r;   // [heads·d, dim]
-  WeightRef u, v;  // [heads, d]
+  int64_t num_heads = 0;        // where neither r nor u nor v says it; else 0
+  bool concatenated = false;    // sines, then cosines
+  bool base_inclusive = false;  // frequencies base^(−i/(dim/2 − 1)): the last is 1/base (Gemma's sound encoders)
+  WeightRef r;                  // [heads, 2·n − 1, d]: row j is distance n − 1 − j
+  WeightRef w_r;                // [heads·d, dim]
+  WeightRef u, v;               // [heads, d]
   friend bool operator==(const ConformerSpec&, const ConformerSpec&) = default;
 };
 

@@ -17,6 +17,8 @@ constexpr std::array kParameters{
     ParameterCard{"bidirectional", "a half of the buckets for each side of the query (encoders)", "true", "true, false"},
     ParameterCard{"num_heads", "attention heads of the whole model", "the table's", "1 … 65536"},
     ParameterCard{"scale", "factor on the bias (x-transformers: √dim_head)", "1", "finite"},
+    ParameterCard{"distance_divisor", "distances are divided by it and truncated first: positions on a finer grid", "1",
+                  "1 … 2^31 − 1"},
     ParameterCard{"weights", "table [num_buckets, num_heads]: relative_attention_bias.weight", "absent: indices only",
                   "finite F64, F32, F16, BF16"},
 };
@@ -30,7 +32,10 @@ constexpr Card kCard{
         "b = table[bucket(key − query), h]·scale; N = num_buckets (bidirectional: half, + N where key > query), e = N/2; "
         "n < e → n, else min(N − 1, e + trunc(ln(n/e)/ln(max_distance/e)·(N − e)))",
     .parameters = kParameters,
-    .used_by = "T5, mT5, UMT5, MPNet, LongT5 (relative_attention_num_buckets, relative_attention_max_distance)",
+    .used_by =
+        "T5, mT5, UMT5, MPNet, LongT5 (relative_attention_num_buckets, relative_attention_max_distance); LayoutLMv3 and "
+        "UDOP, "
+        "for tokens and for the boxes of a page",
     .pitfalls =
         "The sign is key − query. Decoders are not bidirectional, cross-attention has no bias. T5 shares the first layer's "
         "table, UMT5 has one per layer. T5 does not scale q·k. With cached keys the row of a new query needs its offset.",
@@ -75,6 +80,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   if (check.ok()) check.InRange("t5_bucket.max_distance", *s.max_distance, exact + 1, kLargestDistance);
   if (!std::isfinite(*s.scale)) check.Fail("t5_bucket.scale", FormatNumber(*s.scale), "a finite number");
   *s.scale += 0.0;
+  if (check.ok()) check.InRange("t5_bucket.distance_divisor", s.distance_divisor, 1, kLargestDistance);
   if (check.ok()) CheckTable(s, check);
   if (!check.ok()) return check.status();
   return canonical;
@@ -88,8 +94,9 @@ absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optiona
   plan.bidirectional = *s.bidirectional;
   plan.num_heads = s.num_heads;
   plan.scale = *s.scale;
+  plan.distance_divisor = s.distance_divisor;
   plan.table = s.table;
-  plan.buckets = DistanceBuckets(plan.num_buckets, plan.max_distance, plan.bidirectional);
+  plan.buckets = DistanceBuckets(plan.num_buckets, plan.max_distance, plan.bidirectional, plan.distance_divisor);
   Resolved resolved;
   resolved.plan = std::move(plan);
   return resolved;

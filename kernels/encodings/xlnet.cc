@@ -13,6 +13,8 @@ constexpr std::array kParameters{
     kClampCard,
     kSinusoidBaseCard,
     ParameterCard{"unidirectional", "attn_type uni: only distances ≥ 0 have a row", "false", "true, false"},
+    ParameterCard{"separate_cls", "the first query and the first key have neither position nor segment terms (Funnel)",
+                  "false", "true, false"},
     ParameterCard{"weights: w_r or r",
                   "w_r [heads·d, dim] projects sinusoids; r [heads, rows, d] is given, row j for distance keys − j",
                   "required", "finite numbers"},
@@ -29,10 +31,12 @@ constexpr Card kCard{
         "Transformer-XL's terms over distances of both signs, and a term for whether query and key lie in the same segment.",
     .formula = "S = ((q + r_w)·k_j + (q + r_r)·(W_r·R[i − j]) + (q + r_s)·seg[same?])/√d, R = [sin, cos] concatenated",
     .parameters = kParameters,
-    .used_by = "XLNet (attn_type, clamp_len; bi_data: give the second half of the batch negated positions)",
+    .used_by = "XLNet (attn_type, clamp_len; bi_data: give the second half of the batch negated positions), Funnel",
     .pitfalls =
         "The table starts at distance keys, one more than any pair has, and the library's shift drops that row and cuts the "
-        "rest to the number of keys. Its fp16 mask is −65500, not −∞.",
+        "rest to the number of keys. Its fp16 mask is −65500, not −∞. Funnel's seg_embed has the rows the other way round, "
+        "and "
+        "its blocks after the first ask for the positions that pooling left: 1 − 2^b, then every 2^b-th from 1.",
     .source = "Yang et al., arXiv 1906.08237; transformers' modeling_xlnet",
 };
 
@@ -66,6 +70,7 @@ absl::StatusOr<Resolved> ResolveSpec(const EncodingSpec& canonical, std::optiona
   auto plan = PlanOfSinusoidTerm(TermOf(s), SinusoidTermPlan::Form::kXlnet, precision);
   if (!plan.ok()) return plan.status();
   plan->unidirectional = s.unidirectional;
+  plan->separate_cls = s.separate_cls;
   plan->segment_bias = s.r_s_bias;
   plan->segment_embed = s.seg_embed;
   plan->segments = s.segments;

@@ -26,20 +26,24 @@ struct SinusoidTerm {
   const char* position_name;
   int64_t columns;
   std::optional<int64_t> clamp;
-  bool one_sided;    // only distances ≥ 0
-  bool interleaved;  // columns of the sinusoids
-  int64_t origin;    // row of distance 0 in a given table, where rows fall
+  bool one_sided;           // only distances ≥ 0
+  bool interleaved;         // columns of the sinusoids
+  int64_t origin;           // row of distance 0 in a given table, where rows fall
+  int64_t heads = 0;        // where only w_r is given
+  bool skip_first = false;  // nothing for the first query and the first key
 };
 
 SinusoidTerm TermOf(const TransformerXlSpec& s, const ScoreSettings&) {
   return {"transformer_xl", s.r, s.w_r, s.u, s.v, "u", "v", s.dim, s.clamp_length, true, false, s.r ? s.r->shape[1] - 1 : 0};
 }
 SinusoidTerm TermOf(const XlnetSpec& s, const ScoreSettings& settings) {
-  return {"xlnet",    s.r,   s.w_r,          s.r_w_bias,       s.r_r_bias, "r_w_bias",
-          "r_r_bias", s.dim, s.clamp_length, s.unidirectional, false,      settings.shape.keys};
+  return {"xlnet",    s.r,           s.w_r,          s.r_w_bias,       s.r_r_bias, "r_w_bias",
+          "r_r_bias", s.dim,         s.clamp_length, s.unidirectional, false,      settings.shape.keys,
+          0,          s.separate_cls};
 }
 SinusoidTerm TermOf(const ConformerSpec& s, const ScoreSettings&) {
-  return {"conformer", s.r, s.w_r, s.u, s.v, "u", "v", s.dim, {}, false, true, s.r ? s.r->shape[1] / 2 : 0};
+  const int64_t origin = s.r ? s.r->shape[1] / 2 : 0;
+  return {"conformer", s.r, s.w_r, s.u, s.v, "u", "v", s.dim, {}, false, !s.concatenated, origin, s.num_heads};
 }
 
 // Distances that need a row.
@@ -74,11 +78,12 @@ absl::Status CheckSinusoid(const SinusoidTerm& term, const std::string& path, co
   int64_t heads = 0, dim = 0;
   if (term.table) {
     heads = term.table->shape[0], dim = term.table->shape[2];
-  } else {
-    const WeightRef& bias = term.content ? term.content : term.position;
+  } else if (const WeightRef& bias = term.content ? term.content : term.position) {
     heads = bias->shape[0], dim = bias->shape[1];
+  } else {
+    heads = term.heads, dim = term.projection->shape[0] / heads;
   }
-  const char* name = term.table ? "r" : term.content ? term.content_name : term.position_name;
+  const char* name = term.table ? "r" : term.content ? term.content_name : term.position ? term.position_name : "w_r";
   if (auto status = CheckHeads(name, heads, path, s); !status.ok()) return status;
   if (auto status = CheckDim(dim, name, path, s); !status.ok()) return status;
   const DistanceRange needed = Needed(term, s);
@@ -179,6 +184,7 @@ void PlaceSinusoid(const SinusoidTerm& term, const Plan* plan, const TermContext
                                      .rows = RowsOf(term, needed),
                                      .table = table,
                                      .table_head_stride = rows * s.shape.dim,
+                                     .skip_first = term.skip_first,
                                      .scores = context.scores});
 }
 
@@ -242,6 +248,7 @@ void Place(const XlnetSpec& s, const Plan* plan, const TermContext& context, Scr
                                  .query_extent = std::max<int64_t>(1, shape.queries),
                                  .key_divisor = 1,
                                  .key_extent = std::max<int64_t>(1, shape.keys),
+                                 .skip_first = s.separate_cls,
                                  .scores = context.scores});
 }
 

@@ -63,6 +63,7 @@ absl::Status RunRow(const RelativeProductTask& task, int64_t row) {
   std::vector<double> x;
   if (!task.of_keys) x = Query(task.q, place, dim);
   for (int64_t j = 0; j < task.shape.keys; ++j) {
+    if (task.skip_first && (place.query == 0 || j == 0)) continue;
     double& score = task.scores[row * task.shape.keys + j];
     const int64_t table_row = task.rows(Distance(task.positions, place, j));
     if (table_row == DistanceRows::kNone) {
@@ -81,6 +82,7 @@ absl::Status RunRow(const GridProductTask& task, int64_t row) {
   const std::vector<double> x = Query(task.q, place, dim);
   const int64_t a = place.query / task.query_divisor % task.query_extent;
   for (int64_t j = 0; j < task.shape.keys; ++j) {
+    if (task.skip_first && (place.query == 0 || j == 0)) continue;
     const int64_t c = j / task.key_divisor % task.key_extent;
     const int64_t table_row = task.index[a * task.key_extent + c];
     task.scores[row * task.shape.keys + j] +=

@@ -98,6 +98,7 @@ struct RelativeProductTask {
   DistanceRows rows;
   const double* table = nullptr;  // [heads, …, dim]
   int64_t table_head_stride = 0;  // 0: one for all heads
+  bool skip_first = false;        // scores of query 0 and those of key 0 stay as they are
   double* scores = nullptr;
 };
 
@@ -112,6 +113,7 @@ struct GridProductTask {
   const int32_t* index = nullptr;  // [query_extent, key_extent], each in [0, table_rows)
   int64_t query_divisor = 1, query_extent = 1;
   int64_t key_divisor = 1, key_extent = 1;
+  bool skip_first = false;  // as in RelativeProductTask
   double* scores = nullptr;
 };
 

@@ -21,7 +21,9 @@ struct Placeholders {
 
   void operator()(TransformerXlSpec& spec) const { Table(spec.r); }
   void operator()(XlnetSpec& spec) const { Table(spec.r); }
-  void operator()(ConformerSpec& spec) const { Table(spec.r); }
+  void operator()(ConformerSpec& spec) const {
+    spec.r = add ? Zeros({std::clamp<int64_t>(spec.num_heads, 1, kMaxHeads), 1, 1}) : WeightRef();
+  }
   void operator()(ContinuousWindowBiasSpec& spec) const {
     spec.w1 = add ? Zeros({1, 2}) : WeightRef();
     spec.b1 = add ? Zeros({1}) : WeightRef();
@@ -41,6 +43,11 @@ int64_t* SinusoidWidth(EncodingSpec& spec) {
   if (auto* s = std::get_if<XlnetSpec>(&spec)) return &s->dim;
   if (auto* s = std::get_if<ConformerSpec>(&spec)) return &s->dim;
   return nullptr;
+}
+
+// Heads that only weights would say.
+void RestoreHeads(const EncodingSpec& given, EncodingSpec& canonical) {
+  if (const auto* s = std::get_if<ConformerSpec>(&given)) std::get<ConformerSpec>(canonical).num_heads = s->num_heads;
 }
 
 PositionKind KindOfFamily(const EncodingSpec& spec) {
@@ -78,6 +85,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeWithoutWeights(const EncodingSpec& spe
   auto canonical = Canonicalize(with_weights);
   if (!canonical.ok()) return canonical;
   std::visit(Placeholders{.add = false}, canonical->spec);
+  RestoreHeads(spec, canonical->spec);
   if (int64_t* restored = SinusoidWidth(canonical->spec)) *restored = dim;
   return canonical;
 }

@@ -66,6 +66,25 @@ ConformerSpec Conformer(int64_t heads, int64_t dim) {
   return s;
 }
 
+ConformerSpec ConformerAlone(int64_t heads, int64_t dim) {
+  ConformerSpec s;
+  s.num_heads = heads;
+  s.concatenated = s.base_inclusive = true;
+  s.w_r = Numbers(17, {heads * dim, heads * dim});
+  return s;
+}
+
+XlnetSpec Funnel(int64_t heads, int64_t dim) {
+  XlnetSpec s = Xlnet(heads, dim, false);
+  s.separate_cls = true;
+  s.r_s_bias = Numbers(18, {heads, dim});
+  s.seg_embed = Numbers(19, {2, heads, dim});
+  std::vector<double> segments;  // of the 21 queries and 34 keys that cases are asked for
+  for (int i = 0; i < 21 * 34; ++i) segments.push_back(i % 3 == 0 ? 1 : 0);
+  s.segments = MakeWeight({21, 34}, segments);
+  return s;
+}
+
 CopeSpec Cope(std::vector<int64_t> shape) {
   CopeSpec s;
   s.e = Numbers(14, std::move(shape));
@@ -95,6 +114,8 @@ void AppendTermCases(std::vector<Case>& cases) {
   cases.push_back({"xlnet/bidirectional", Xlnet(4, 16, false), {}});
   cases.push_back({"xlnet/unidirectional", Xlnet(3, 7 * 2, true), {}});
   cases.push_back({"conformer/wav2vec2", Conformer(4, 16), {}});
+  cases.push_back({"conformer/without-vectors", ConformerAlone(4, 16), {}});
+  cases.push_back({"xlnet/funnel", Funnel(3, 8), {}});
   cases.push_back({"cope/shared", Cope({64, 64}), {}});
   cases.push_back({"cope/by-head", Cope({3, 5, 2}), {}});
   cases.push_back({"decomposed/sam-window", Decomposed(14, 14, 27, 16), {}});

@@ -19,7 +19,14 @@ ScoreShape ShapeOf(const EncodingSpec& spec) {
   const auto from = [&](const WeightRef& bias) { shape.heads = bias->shape[0], shape.dim = bias->shape[1]; };
   if (const auto* s = std::get_if<TransformerXlSpec>(&spec)) from(s->u);
   if (const auto* s = std::get_if<XlnetSpec>(&spec)) from(s->r_w_bias);
-  if (const auto* s = std::get_if<ConformerSpec>(&spec)) from(s->u);
+  if (const auto* s = std::get_if<ConformerSpec>(&spec)) {
+    if (s->u) {
+      from(s->u);
+    } else {
+      shape.heads = s->num_heads;
+      shape.dim = s->w_r->shape[0] / s->num_heads;
+    }
+  }
   if (const auto* s = std::get_if<CopeSpec>(&spec)) {
     shape.dim = s->e->shape[s->e->shape.size() - 2];
     if (s->e->shape.size() == 3) shape.heads = s->e->shape[0];

@@ -40,6 +40,7 @@ EncodingSpec T5Bucket(Rng& rng) {
   const int64_t exact = (*s.bidirectional ? *s.num_buckets / 2 : *s.num_buckets) / 2;
   s.max_distance = rng.LogInt(exact + 1, rng.OneIn(4) ? 2147483647 : 2000);
   if (rng.OneIn(2)) s.scale = rng.Real(-8, 8);
+  if (rng.OneIn(3)) s.distance_divisor = rng.LogInt(1, 300);
   s.table = RandomWeight(rng, {*s.num_buckets, Heads(rng)});
   return s;
 }

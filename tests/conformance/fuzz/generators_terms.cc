@@ -62,6 +62,7 @@ EncodingSpec Xlnet(Rng& rng) {
   const int64_t heads = Heads(rng), dim = Dim(rng);
   if (rng.OneIn(2)) s.clamp_length = rng.LogInt(1, 40);
   s.unidirectional = rng.OneIn(2);
+  s.separate_cls = rng.OneIn(2);
   SetTable(rng, heads, dim, s);
   s.r_w_bias = RandomWeight(rng, {heads, dim});
   if (rng.OneIn(2)) s.r_r_bias = RandomWeight(rng, {heads, dim});
@@ -80,6 +81,12 @@ EncodingSpec Conformer(Rng& rng) {
   ConformerSpec s;
   const int64_t heads = Heads(rng), dim = Dim(rng);
   SetTable(rng, heads, dim, s);
+  s.concatenated = rng.OneIn(2);
+  s.base_inclusive = rng.OneIn(2);
+  if (s.w_r && rng.OneIn(3)) {
+    s.num_heads = heads;
+    return s;
+  }
   s.u = RandomWeight(rng, {heads, dim});
   if (rng.OneIn(2)) s.v = RandomWeight(rng, {heads, dim});
   return s;

@@ -31,7 +31,10 @@ struct DemandsOf {
     if (s.segments) d.queries = s.segments->shape[0], d.keys = s.segments->shape[1];
     return d;
   }
-  Demands operator()(const ConformerSpec& s) const { return {.heads = s.u->shape[0], .dim = s.u->shape[1]}; }
+  Demands operator()(const ConformerSpec& s) const {
+    if (s.u) return {.heads = s.u->shape[0], .dim = s.u->shape[1]};
+    return {.heads = s.num_heads, .dim = s.w_r->shape[0] / s.num_heads};
+  }
   Demands operator()(const CopeSpec& s) const {
     const auto& shape = s.e->shape;
     return {.heads = shape.size() == 3 ? shape[0] : 0, .dim = shape[shape.size() - 2]};

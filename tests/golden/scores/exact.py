@@ -19,7 +19,7 @@ def read():
     for line in (pathlib.Path(__file__).parent / "scores.txt").read_text().splitlines():
         key, *rest = line.split()
         if key == "case":
-            cases.append({"name": rest[0], "options": {}, "weights": {}})
+            cases.append({"name": rest[0], "options": {}, "weights": {}, "positions": {}})
         elif key == "deberta_rows":
             continue
         elif key == "option":
@@ -30,6 +30,8 @@ def read():
             cases[-1]["weights"][rest[0]] = nested([mpf(int(n)) / 32 for n in rest[2 + axes:]], shape)
         elif key == "dims":
             cases[-1]["dims"] = [int(n) for n in rest]
+        elif key == "positions":
+            cases[-1]["positions"][rest[0]] = [int(n) for n in rest[1:]]
         elif key in "qk":
             cases[-1][key] = [mpf(int(n)) / 32 for n in rest]
         elif key == "expect":
@@ -59,12 +61,22 @@ def project(w_r, heads, h, sinusoids):
     return [dot(row, sinusoids) for row in w_r[h * d:(h + 1) * d]]
 
 
-def angles(distance, dim):
-    return [distance * mpf(10000) ** (-mpf(2 * i) / dim) for i in range(dim // 2)]
+def angles(distance, dim, last=0):
+    """With `last` = 1 the last frequency is 1/10000 itself."""
+    return [distance * mpf(10000) ** (-mpf(2 * i) / (dim - 2 * last)) for i in range(dim // 2)]
 
 
-def concatenated(distance, dim):
-    return [f(a) for f in (sin, cos) for a in angles(distance, dim)]
+def concatenated(distance, dim, last=0):
+    return [f(a) for f in (sin, cos) for a in angles(distance, dim, last)]
+
+
+def at(c, h, i, j):
+    """The distance of query and key i, j, and their places in the tensors."""
+    queries, keys = c["dims"][3:5]
+    place = i - (keys - queries)
+    if not c["positions"]:
+        return i - j, place
+    return c["positions"]["query"][place] - c["positions"]["key"][j], place
 
 
 def interleaved(distance, dim):
@@ -81,16 +93,22 @@ def transformer_xl(c, h, i, j, q, k):
 def xlnet(c, h, i, j, q, k):
     w, d = c["weights"], len(q)
     limit = c["options"].get("clamp_length", 1 << 40)
-    r = project(w["w_r"], c["dims"][1], h, concatenated(max(-limit, min(i - j, limit)), len(w["w_r"][0])))
-    total = dot(add(q, w["r_w_bias"][h]), k) + dot(add(q, w["r_r_bias"][h]), r)
+    distance, query = at(c, h, i, j)
+    r = project(w["w_r"], c["dims"][1], h, concatenated(max(-limit, min(distance, limit)), len(w["w_r"][0])))
+    total = dot(add(q, w["r_w_bias"][h]), k)
+    if c["options"].get("separate_cls") and (query == 0 or j == 0):
+        return total / sqrt(d)
+    total += dot(add(q, w["r_r_bias"][h]), r)
     if "segments" in w:
-        query = i - (c["dims"][4] - c["dims"][3])
         total += dot(add(q, w["r_s_bias"][h]), w["seg_embed"][int(w["segments"][query][j])][h])
     return total / sqrt(d)
 
 
 def conformer(c, h, i, j, q, k):
-    w, d = c["weights"], len(q)
+    w, d, o = c["weights"], len(q), c["options"]
+    if "u" not in w:
+        r = project(w["w_r"], c["dims"][1], h, concatenated(i - j, len(w["w_r"][0]), o["base_inclusive"]))
+        return (dot(q, k) + dot(q, r)) * o["scale"]
     r = project(w["w_r"], c["dims"][1], h, interleaved(i - j, len(w["w_r"][0])))
     return (dot(add(q, w["u"][h]), k) + dot(add(q, w["v"][h]), r)) / sqrt(d)
 
@@ -139,8 +157,10 @@ def decomposed(c, h, i, j, q, k):
 
 def shaw(c, h, i, j, q, k):
     clip, o = c["options"]["clip"], c["options"]
-    row = c["weights"]["keys"][max(-clip, min((j - i) if o["key_minus_query"] else (i - j), clip)) + clip]
-    return (dot(q, k) + dot(q, row) + (dot(k, row) if o["query_term_too"] else 0)) / sqrt(len(q))
+    row = c["weights"]["keys"][max(-clip, min((j - i) if o.get("key_minus_query") else (i - j), clip)) + clip]
+    if o.get("omit_content"):
+        return dot(q, row) * o["scale"]
+    return (dot(q, k) + dot(q, row) + (dot(k, row) if o.get("query_term_too") else 0)) / sqrt(len(q))
 
 
 def cope(c, h, i, j, q, k):

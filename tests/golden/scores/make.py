@@ -4,7 +4,7 @@
     python make.py > scores.txt
 
 One case is some lines "key values", the first `case NAME`. Numbers of tensors and weights are whole, to be divided by 32.
-q is [batch, queries, heads, dim], k likewise. `expect` is [batch, heads, queries, keys]; "-" is an entry that the library
+q is [batch, queries, heads, dim], k likewise; `positions` of queries and keys where they are not the usual ones. `expect` is [batch, heads, queries, keys]; "-" is an entry that the library
 fills with numbers that a mask must hide.
 """
 
@@ -14,9 +14,18 @@ import mpmath
 import numpy as np
 import torch
 from transformers import DebertaV2Config, Wav2Vec2ConformerConfig, XLNetConfig
+from transformers import FastSpeech2ConformerConfig, FunnelConfig, Gemma3nAudioConfig, Gemma4AudioConfig, NemotronAsrStreamingEncoderConfig
 from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta
+from transformers.models.fastspeech2_conformer import modeling_fastspeech2_conformer as fastspeech2
+from transformers.models.funnel import modeling_funnel as funnel
+from transformers.models.gemma3n import modeling_gemma3n as gemma3n
+from transformers.models.gemma4 import modeling_gemma4 as gemma4
+from transformers.models.inkling import modeling_inkling as inkling
+from transformers.models.inkling2 import modeling_inkling2 as inkling2
+from transformers.models.nemotron_asr_streaming import modeling_nemotron_asr_streaming as nemotron
 from transformers.models.sam.modeling_sam import SamVisionSdpaAttention
 from transformers.models.wav2vec2_conformer import modeling_wav2vec2_conformer as conformer
+from transformers.models.speecht5 import modeling_speecht5 as speecht5
 from transformers.models.xlnet import modeling_xlnet as xlnet
 from x_transformers.x_transformers import CoPE
 
@@ -45,6 +54,10 @@ class Case:
         self.q, self.k = real(self.q_whole), real(self.k_whole)
         print("q", *self.q_whole.ravel())
         print("k", *self.k_whole.ravel())
+
+    def positions(self, queries, keys):
+        print("positions", "query", *queries)
+        print("positions", "key", *keys)
 
     def weight(self, name, *shape, values=None, **limits):
         numbers = whole(*shape, **limits) if values is None else np.asarray(values)
@@ -195,6 +208,179 @@ def conformer_case(name, length):
     c.expect(scores.detach(), "transformers Wav2Vec2ConformerSelfAttention, sinusoids in float32", 3e-6)
 
 
+# ---- Conformers of other classes
+
+
+def identity(linear):
+    """Makes a projection pass its input on."""
+    linear.weight.data = torch.eye(*linear.weight.shape, dtype=torch.float64)
+    if linear.bias is not None:
+        linear.bias.data.zero_()
+
+
+class Given(torch.nn.Module):
+    """A projection whose result is given."""
+
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
+
+    def forward(self, _):
+        return self.result
+
+
+def fastspeech2_case(name, length):
+    heads, d = 2, 4
+    c = Case(name, "conformer", 2, heads, heads, length, length, d, softmax=1)
+    config = FastSpeech2ConformerConfig(hidden_size=heads * d, encoder_num_attention_heads=heads)
+    attention = fastspeech2.FastSpeech2ConformerAttention(config, config.encoder_config).double().eval()
+    attention.linear_pos.weight.data = c.weight("w_r", heads * d, heads * d)
+    attention.pos_bias_u.data, attention.pos_bias_v.data = c.weight("u", heads, d), c.weight("v", heads, d)
+    encoding = fastspeech2.FastSpeech2ConformerRelPositionalEncoding(config, config.encoder_config).eval()
+    table = encoding(torch.zeros(1, length, heads * d))[1].double()
+    attention.linear_q, attention.linear_k = Given(c.q.flatten(2)), Given(c.k.flatten(2))
+    probabilities = attention(torch.zeros(2, length, heads * d, dtype=torch.float64), pos_emb=table, output_attentions=True)[1]
+    c.expect(probabilities.detach(), "transformers FastSpeech2ConformerAttention, sinusoids in float32", 3e-6)
+
+
+def nemotron_case(name, queries, keys):
+    """A chunk of a stream, whose keys begin with cached frames."""
+    heads, d = 2, 4
+    c = Case(name, "conformer", 2, heads, heads, queries, keys, d)
+    config = NemotronAsrStreamingEncoderConfig(hidden_size=heads * d, num_attention_heads=heads, num_key_value_heads=heads, num_hidden_layers=1)
+    attention = nemotron.NemotronAsrStreamingEncoderAttention(config, 0).double()
+    attention.relative_k_proj.weight.data = c.weight("w_r", heads * d, heads * d)
+    u, v = c.weight("u", heads, d), c.weight("v", heads, d)
+    encoding = nemotron.NemotronAsrStreamingEncoderRelPositionalEncoding(config)
+    table = encoding(torch.zeros(2, queries, heads * d), keys - queries).double()
+    rows = attention.relative_k_proj(table).view(2, -1, heads, d)
+    position = attention._rel_shift((c.q + v).transpose(1, 2) @ rows.permute(0, 2, 3, 1))[..., :keys]
+    content = torch.einsum("bihd,bjhd->bhij", c.q + u, c.k)
+    c.expect(((content + position) * attention.scaling).detach(),
+             "transformers NemotronAsrStreamingEncoderAttention._rel_shift, sinusoids in float32", 3e-6)
+
+
+def blocks_to_rows(scores, length, past, chunk):
+    """[batch, heads, blocks, queries of a block, context] to [batch, heads, queries, keys]; what no context has is NaN."""
+    out = np.full((*scores.shape[:2], length, length), np.nan)
+    for i in range(length):
+        for context in range(scores.shape[4]):
+            j = i // chunk * chunk - past + context
+            if 0 <= j < length:
+                out[:, :, i, j] = scores[:, :, i // chunk, i % chunk, context].detach().numpy()
+    return out
+
+
+def gemma_case(name, third, length, chunk, left, right):
+    heads, d = 2, 4
+    past = left - 1
+    options = {"window_before": left} | ({"window_after": right + 1} if right else {"causal": 1})
+    c = Case(name, "conformer", 2, heads, heads, length, length, d, num_heads=heads, concatenated=1, base_inclusive=1, scale=1,
+             **options)
+    w_r = c.weight("w_r", heads * d, heads * d)
+    if third:
+        config = Gemma3nAudioConfig(hidden_size=heads * d, conf_num_attention_heads=heads, conf_attention_chunk_size=chunk,
+                                    conf_attention_context_left=left, conf_attention_context_right=right)
+        attention = gemma3n.Gemma3nAudioAttention(config).double()
+        module = attention.relative_position_embedding
+        module.pos_proj.weight.data = w_r
+        scores = module(attention._convert_to_block(c.q), attention._extract_block_context(c.k))
+        allowed = attention.local_causal_valid_mask
+    else:
+        config = Gemma4AudioConfig(hidden_size=heads * d, num_attention_heads=heads, attention_chunk_size=chunk,
+                                   attention_context_left=left, attention_context_right=right)
+        attention = gemma4.Gemma4AudioAttention(config, 0).double()
+        table = gemma4.Gemma4AudioRelPositionalEncoding(config)(torch.zeros(1, 1, 1)).double()
+        queries = attention._convert_to_block(c.q).permute(0, 3, 1, 2, 4)
+        content = queries @ attention._extract_block_context(c.k).permute(0, 3, 1, 4, 2)
+        rows = (table @ w_r.T).view(-1, heads, d)
+        flat = queries.reshape(2, heads, -1, d) @ rows.permute(1, 2, 0)
+        scores = content + attention._rel_shift(flat.reshape(2, heads, -1, chunk, rows.shape[0]))
+        allowed = torch.ones(chunk, attention.context_size, dtype=torch.bool)
+    out = blocks_to_rows(scores, length, past, chunk)
+    seen = blocks_to_rows(allowed.double().expand(2, heads, scores.shape[2], -1, -1), length, past, chunk) == 1
+    distance = np.arange(length)[:, None] - np.arange(length)[None, :]
+    hidden = (distance > past) | (distance < -right)
+    assert third and (seen[0, 0] == ~hidden).all() or not third and seen[0, 0][~hidden].all()
+    c.expect(np.where(hidden, 0, out), f"transformers Gemma{3 if third else 4} sound encoder, sinusoids in float32", 3e-6, hidden)
+
+
+def speecht5_case(name, length, longest):
+    heads, d = 2, 4
+    c = Case(name, "shaw", 2, heads, heads, length, length, d, clip=longest)
+    module = speecht5.SpeechT5RelativePositionalEncoding(d, longest).double()
+    table = whole(2 * longest, d)
+    module.pe_k.weight.data = real(table)
+    c.weight("keys", 2 * longest + 1, d, values=np.concatenate([table, table[-1:]]))
+    position = torch.einsum("bihd,ijd->bhij", c.q, module(torch.zeros(1, length, d)))
+    content = torch.einsum("bihd,bjhd->bhij", c.q, c.k)
+    c.expect(((content + position) / math.sqrt(d)).detach(), "transformers SpeechT5RelativePositionalEncoding", 1e-13)
+
+
+# ---- Inkling: a Shaw term whose queries are a projection of their own
+
+
+def inkling_case(name, second, queries, keys, extent):
+    heads, d = 2, 4
+    c = Case(name, "shaw", 2, heads, heads, queries, keys, d, clip=extent, omit_content=1, scale=1)
+    table = whole(d, extent)
+    rows = np.zeros((2 * extent + 1, d), dtype=np.int64)
+    rows[extent:2 * extent] = table.T
+    c.weight("keys", 2 * extent + 1, d, values=rows)
+    at, of_keys = torch.arange(queries) + keys - queries, torch.arange(keys)
+    if second:
+        config = inkling2.Inkling2TextConfig(hidden_size=heads * d, d_rel=d, num_hidden_layers=1, rel_l2_clip_threshold=1e9)
+        module = inkling2.Inkling2RelativePositionBias(config, heads, extent, False).double()
+        identity(module.linear)
+        module.proj.data = real(table)
+        module.norm.forward = lambda states, positions: states
+        bias = module(c.q.flatten(2), (at[:, None] - of_keys[None, :])[None, None], at)
+        c.expect(bias.detach(), "transformers Inkling2RelativePositionBias", 1e-13)
+        return
+    module = inkling.InklingRelativeLogits(d, extent).double()
+    module.proj.data = real(table)
+    c.expect(module(c.q, at, of_keys).detach(), "transformers InklingRelativeLogits", 1e-13)
+
+
+# ---- Funnel: XLNet's terms, nothing for the class token, positions that pooling left
+
+
+def funnel_case(name, length, block, pooled_queries, attention_type="relative_shift", separate_cls=True):
+    heads, d = 2, 4
+    config = FunnelConfig(d_model=heads * d, n_head=heads, d_head=d, d_inner=8, block_sizes=[1, 1, 1], attention_type=attention_type,
+                          hidden_dropout=0.0, attention_dropout=0.0, vocab_size=9, separate_cls=separate_cls)
+    structure = funnel.FunnelAttentionStructure(config)
+    types = torch.from_numpy(RANDOM.integers(0, 2, (1, length)))
+    types[0, 0] = 2
+    hidden = torch.zeros(2, length, heads * d, dtype=torch.float64)
+    inputs = structure.init_attention_inputs(hidden, torch.ones(2, length, dtype=torch.float64), types.expand(2, -1))
+    positions = list(range(length))
+    of_keys = positions
+    for number in range(1, block + 1):
+        hidden, inputs = structure.pre_attention_pooling(hidden, inputs)
+        of_keys, positions = positions, structure.stride_pool_pos(positions, number)
+        if number < block or not pooled_queries:
+            inputs = structure.post_attention_pooling(inputs)
+            of_keys = positions
+    c = Case(name, "xlnet", 2, heads, heads, len(positions), len(of_keys), d, softmax=1, separate_cls=int(separate_cls))
+    c.positions(positions, of_keys)
+    attention = funnel.FunnelRelMultiheadAttention(config, block).double()
+    w_r = c.weight("w_r", heads * d, heads * d)
+    attention.r_kernel.data = w_r.T.reshape(heads * d, heads, d)
+    for bias in ("r_w_bias", "r_r_bias", "r_s_bias"):
+        getattr(attention, bias).data = c.weight(bias, heads, d)
+    rows = whole(2, heads, d)
+    attention.seg_embed.data = real(rows)
+    c.weight("seg_embed", 2, heads, d, values=rows[::-1])
+    same = inputs[1][0]
+    c.weight("segments", len(positions), len(of_keys), values=np.where(same.numpy(), 0, 32))
+    identity(attention.q_head), identity(attention.k_head)
+    inputs = (inputs[0], inputs[1], None, inputs[3])
+    q, k = c.q.flatten(2), c.k.flatten(2)
+    probabilities = attention(q, k, k, inputs, output_attentions=True)[1]
+    c.expect(probabilities.detach(), f"transformers FunnelRelMultiheadAttention ({attention_type})", 1e-6)
+
+
 # ---- SAM
 
 
@@ -303,3 +489,16 @@ together("scale_then_bias", 4, 6, False)
 together("bias_then_scale", 4, 6, True)
 deberta_rows(256, 512, 1100)
 deberta_rows(32, 128, 300)
+fastspeech2_case("fastspeech2", 7)
+nemotron_case("nemotron_streaming", 4, 9)
+gemma_case("gemma3n_sound", True, 11, 4, 5, 0)
+gemma_case("gemma3n_sound_ahead", True, 10, 3, 4, 2)
+gemma_case("gemma4_sound", False, 11, 4, 5, 0)
+speecht5_case("speecht5", 9, 3)
+inkling_case("inkling", False, 5, 9, 4)
+inkling_case("inkling2", True, 7, 7, 3)
+funnel_case("funnel", 6, 0, False)
+funnel_case("funnel_pooled_queries", 8, 1, True)
+funnel_case("funnel_pooled", 16, 2, False)
+funnel_case("funnel_factorized", 8, 1, True, "factorized")
+funnel_case("funnel_class_token_as_any", 8, 1, True, separate_cls=False)

@@ -89,6 +89,17 @@ TEST(BucketsTest, T5Causal) {
   for (const auto& [distance, bucket] : want) EXPECT_EQ(buckets.at(distance), bucket) << distance;
 }
 
+// UDOP cuts (memory − context)·100 of coordinates in 0 … 1 to whole numbers, towards zero: 0 … 0.0099 is no distance on
+// either side. A quotient that is rounded down would put −1 … −139 one bucket further.
+TEST(BucketsTest, DividedDistancesAreCutTowardsZero) {
+  const DistanceBuckets plain(32, 100, true), divided(32, 100, true, 140);
+  for (int64_t d = -1000; d <= 1000; ++d) EXPECT_EQ(divided.at(d), plain.at(d / 140)) << d;
+  EXPECT_EQ(divided.at(-139), 0);
+  EXPECT_EQ(divided.at(139), 0);
+  EXPECT_EQ(divided.at(-140), 1);
+  EXPECT_EQ(divided.at(140), 17);
+}
+
 void ExpectRuns(const Value& runs, int64_t last, const std::function<int64_t(int64_t)>& at) {
   for (rapidjson::SizeType i = 0; i < runs.Size(); ++i) {
     const int64_t begin = runs[i][0].GetInt64();
@@ -378,6 +389,8 @@ TEST(DistanceBiasErrorsTest, T5) {
   t5([](T5BucketSpec& s) { s.num_buckets = 65538; }, "t5_bucket.num_buckets", "65538");
   t5([](T5BucketSpec& s) { s.max_distance = 8; }, "t5_bucket.max_distance", "8");
   t5([](T5BucketSpec& s) { s.scale = INFINITY; }, "t5_bucket.scale", "inf");
+  t5([](T5BucketSpec& s) { s.distance_divisor = 0; }, "t5_bucket.distance_divisor", "0");
+  t5([](T5BucketSpec& s) { s.distance_divisor = int64_t{1} << 31; }, "t5_bucket.distance_divisor", "2147483648");
   t5([](T5BucketSpec& s) { s.num_heads = 0; }, "t5_bucket.num_heads", "0");
   t5([](T5BucketSpec& s) { s.table = MakeWeight({32, 3}, std::vector<double>(96)); }, "weights.table", "shape [32, 3]");
   t5([](T5BucketSpec& s) { s.table = MakeWeight({64}, std::vector<double>(64)); }, "weights.table", "shape [64]");

@@ -127,6 +127,12 @@ TEST(TermSpecsTest, ErrorsNameTheField) {
   EXPECT_EQ(conformer([](auto& s) { s.base = 0; }), "conformer.base");
   EXPECT_EQ(conformer([](auto& s) { s.dim = 4; }), "weights.w_r.tensor.shape");
   EXPECT_EQ(conformer([](auto& s) { s.w_r = {}, s.r = Zeros({2, 4, 4}); }), "weights.r.tensor.shape[1]");
+  EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}; }), "weights");
+  EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}, s.num_heads = 2; }), "");
+  EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}, s.num_heads = 3; }), "conformer.num_heads");  // 8 rows
+  EXPECT_EQ(conformer([](auto& s) { s.num_heads = 4; }), "conformer.num_heads");                  // u has 2
+  EXPECT_EQ(conformer([](auto& s) { s.num_heads = -1; }), "conformer.num_heads");
+  EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}, s.num_heads = 65537; }), "conformer.num_heads");
   const auto cope = [](auto change) { return FieldAfter<CopeSpec>(Cope(), change); };
   EXPECT_EQ(cope([](auto& s) { s.e = {}; }), "weights");
   EXPECT_EQ(cope([](auto& s) { s.max_positions = 6; }), "weights.e.tensor.shape");
@@ -142,6 +148,29 @@ TEST(TermSpecsTest, ErrorsNameTheField) {
   EXPECT_EQ(decomposed([](auto& s) { s.rel_pos_w = Zeros({5, 3}); }), "weights.rel_pos_w.tensor.shape");
 }
 
+// Without vectors num_heads says how the rows of w_r are shared; with them it is theirs.
+TEST(TermSpecsTest, ConformerKnowsItsHeads) {
+  ConformerSpec said = Conformer();
+  said.num_heads = 2;
+  EXPECT_EQ(Canonicalize(EncodingSpec(said))->spec, Canonicalize(EncodingSpec(Conformer()))->spec);
+  ConformerSpec alone = Conformer();
+  alone.u = alone.v = {};
+  alone.num_heads = 4;
+  const auto resolved = Resolve(*Canonicalize(EncodingSpec(alone)), std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const auto& plan = std::get<SinusoidTermPlan>(resolved->plan);
+  EXPECT_EQ(plan.heads, 4);
+  EXPECT_EQ(plan.dim, 2);
+  // The last of three frequencies is 1/base with base_inclusive; 10000^(−4/6) without.
+  EXPECT_NEAR(plan.sinusoids->inv_freq[2], 0.0021544346900318843, 1e-18);
+  alone.base_inclusive = true;
+  const auto inclusive = Resolve(*Canonicalize(EncodingSpec(alone)), std::nullopt, Precision::kExact);
+  EXPECT_EQ(std::get<SinusoidTermPlan>(inclusive->plan).sinusoids->inv_freq[2], 1e-4);
+  alone.w_r = Zeros({8, 2});
+  const auto one = Resolve(*Canonicalize(EncodingSpec(alone)), std::nullopt, Precision::kExact);
+  EXPECT_EQ(std::get<SinusoidTermPlan>(one->plan).sinusoids->inv_freq, std::vector<double>{1.0});
+}
+
 // Whatever decides bits is in the key.
 TEST(TermSpecsTest, KeysTellPlansApart) {
   std::vector<EncodingSpec> specs = {Shaw(), Deberta(), TransformerXl(), Xlnet(), Conformer(), Cope(), Decomposed()};
@@ -155,6 +184,14 @@ TEST(TermSpecsTest, KeysTellPlansApart) {
   based.base = 100;
   XlnetSpec one_way = Xlnet();
   one_way.unidirectional = true;
+  XlnetSpec separate = Xlnet();
+  separate.separate_cls = true;
+  ConformerSpec columns = Conformer(), last = Conformer(), two = Conformer(), four = Conformer();
+  columns.concatenated = true;
+  last.base_inclusive = true;
+  two.u = two.v = four.u = four.v = {};
+  two.num_heads = 2, four.num_heads = 4;
+  specs.insert(specs.end(), {separate, columns, last, two, four});
   DecomposedSpec grid = Decomposed();
   grid.key_width = 5;
   DebertaSpec buckets = Deberta();

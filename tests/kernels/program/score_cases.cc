@@ -57,6 +57,10 @@ ScoreCases ReadScoreCases(const std::string& path) {
       line >> c.batch >> c.heads >> c.key_heads >> c.queries >> c.keys >> c.dim;
     } else if (key == "option") {
       line >> name >> c.options[name];
+    } else if (key == "positions") {
+      line >> name;
+      std::vector<int64_t>& positions = name == "query" ? c.query_positions : c.key_positions;
+      for (int64_t position; line >> position;) positions.push_back(position);
     } else if (key == "q") {
       c.q = Whole(line);
     } else if (key == "k") {
@@ -91,6 +95,7 @@ EncodingSpec TermOf(const ScoreCase& c) {
     XlnetSpec s;
     s.clamp_length = Optional(c, "clamp_length");
     s.unidirectional = c.option("unidirectional", 0) != 0;
+    s.separate_cls = c.option("separate_cls", 0) != 0;
     s.w_r = c.weight("w_r");
     s.r_w_bias = c.weight("r_w_bias");
     s.r_r_bias = c.weight("r_r_bias");
@@ -101,6 +106,9 @@ EncodingSpec TermOf(const ScoreCase& c) {
   }
   if (c.term == "conformer") {
     ConformerSpec s;
+    s.num_heads = c.option("num_heads", 0);
+    s.concatenated = c.option("concatenated", 0) != 0;
+    s.base_inclusive = c.option("base_inclusive", 0) != 0;
     s.w_r = c.weight("w_r");
     s.u = c.weight("u");
     s.v = c.weight("v");
@@ -146,6 +154,7 @@ ScoreSettings SettingsOf(const ScoreCase& c) {
   s.tensor_dtype = s.dtype = DType::kF64;
   for (int64_t i = 0; i < c.queries; ++i) s.query_positions.ids.push_back(c.keys - c.queries + i);
   for (int64_t j = 0; j < c.keys; ++j) s.key_positions.ids.push_back(j);
+  if (!c.query_positions.empty()) s.query_positions.ids = c.query_positions, s.key_positions.ids = c.key_positions;
   if (c.term != "none") s.terms.push_back(TermOf(c));
   if (c.option("rope", 0) != 0) {
     RopeSpec rope;
@@ -158,6 +167,9 @@ ScoreSettings SettingsOf(const ScoreCase& c) {
     s.biases.push_back(Canonical(alibi));
   }
   s.masking.causal = c.option("causal", 0) != 0;
+  s.masking.window_before = Optional(c, "window_before");
+  s.masking.window_after = Optional(c, "window_after");
+  s.omit_content = c.option("omit_content", 0) != 0;
   s.softmax = c.option("softmax", 0) != 0;
   if (c.options.contains("scale")) s.scale = static_cast<double>(c.option("scale", 1));
   if (c.option("bias_then_scale", 0) != 0) s.scale_order = ScaleOrder::kBiasThenScale;

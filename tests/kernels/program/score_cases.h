@@ -21,7 +21,8 @@ struct ScoreCase {
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, dim = 0;
   std::map<std::string, int64_t> options;
   std::map<std::string, WeightRef> weights;
-  std::vector<double> q, k;  // [batch, tokens, heads, dim]
+  std::vector<double> q, k;                             // [batch, tokens, heads, dim]
+  std::vector<int64_t> query_positions, key_positions;  // empty: the usual ones
   std::vector<std::optional<double>> expect;
   double tolerance = 0;
 

@@ -44,7 +44,7 @@ std::vector<double> Scores(const ScoreSettings& settings, const std::vector<doub
 std::vector<double> Scores(const ScoreCase& c) { return Scores(SettingsOf(c), c.q, c.k); }
 
 TEST(ScoresTest, GoldensOfLibraries) {
-  ASSERT_EQ(Cases().cases.size(), 20u);
+  ASSERT_EQ(Cases().cases.size(), 33u);
   for (const ScoreCase& c : Cases().cases) {
     SCOPED_TRACE(c.name);
     const std::vector<double> got = Scores(c);
@@ -171,6 +171,31 @@ TEST(ScoresTest, XlnetTruncatesItsTable) {
   s.terms = {term};
   EXPECT_EQ(Scores(s, {1, 1}, {0, 0, 0}), (std::vector<double>{10, 0, -10, 20, 10, 0}));
   // Without the shift's cut the first row would show: {20, 10, 0, 30, 20, 10}.
+}
+
+// separate_cls: scores of the first query and of the first key are (q + r_w)·k alone.
+TEST(ScoresTest, FunnelsClassTokenHasContentAlone) {
+  ScoreSettings s;
+  s.shape = {1, 1, 3, 3, 1};
+  s.key_heads = 1;
+  s.tensor_dtype = s.dtype = DType::kF64;
+  s.query_positions.ids = s.key_positions.ids = {0, 1, 2};
+  s.scale = 1;
+  XlnetSpec term;
+  term.separate_cls = true;
+  term.r = MakeWeight({1, 6, 1}, {300, 200, 100, 0, -100, -200});  // distances 3 … −2
+  term.r_w_bias = MakeWeight({1, 1}, {1});
+  term.r_s_bias = MakeWeight({1, 1}, {0});
+  term.seg_embed = MakeWeight({2, 1, 1}, {5, 7});
+  term.segments = MakeWeight({3, 3}, {0, 1, 1, 0, 0, 1, 1, 1, 0});
+  const std::vector<double> q = {1, 1, 1}, k = {1, 2, 3};
+  s.terms = {term};
+  EXPECT_EQ(Scores(s, q, k), (std::vector<double>{2, 4, 6, 2, 4 + 0 + 5, 6 - 100 + 7, 2, 4 + 100 + 7, 6 + 0 + 5}));
+  // XLNet's own class token is a token as any other.
+  term.separate_cls = false;
+  s.terms = {term};
+  EXPECT_EQ(Scores(s, q, k), (std::vector<double>{2 + 0 + 5, 4 - 100 + 7, 6 - 200 + 7, 2 + 100 + 5, 4 + 0 + 5, 6 - 100 + 7,
+                                                  2 + 200 + 7, 4 + 100 + 7, 6 + 0 + 5}));
 }
 
 TEST(ScoresTest, DebertaRowsAreTheLibrarys) {
