@@ -178,6 +178,10 @@ absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer,
   out->set_positions_from_mask(layer.positions_from_mask);
   if (layer.query_scale_rule) SetQueryScale(*layer.query_scale_rule, out->mutable_query_scale_rule());
   if (layer.mrope) SetMrope(*layer.mrope, out);
+  out->set_inverse(layer.inverse);
+  if (!layer.grid_starts.empty()) {
+    out->mutable_grid_positions()->mutable_starts()->Add(layer.grid_starts.begin(), layer.grid_starts.end());
+  }
   AddWeights(layer, out);
   if (!layer.spec) return absl::OkStatus();
   AddNotes("spec.", layer.spec->defaults, out->mutable_defaults());

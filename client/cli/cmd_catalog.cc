@@ -109,6 +109,10 @@ absl::Status AppendLayer(std::string& text, const v1::ResolvedLayer& layer) {
   if (layer.has_mrope_positions()) {
     absl::StrAppend(&text, "  ids from images  ", v1::MropeLayout_Name(layer.mrope_layout()), "\n");
   }
+  if (layer.has_grid_positions()) {
+    absl::StrAppend(&text, "  rows and columns begin at ", absl::StrJoin(layer.grid_positions().starts(), ", "), "\n");
+  }
+  if (layer.inverse()) absl::StrAppend(&text, "  turns the other way: apply with --inverse\n");
   if (layer.needs_sequence_length()) absl::StrAppend(&text, "  depends on the sequence length (--length)\n");
   if (!layer.fingerprint().empty()) absl::StrAppend(&text, "  fingerprint  ", FormatHex(layer.fingerprint()), "\n");
   return absl::OkStatus();

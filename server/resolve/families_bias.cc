@@ -203,6 +203,8 @@ void ReadLayoutLm(const Model& model, ModelEncoding& out) {
   if (has("has_relative_attention_bias") && model.problems->ok()) {
     add("relative", "rel_pos_bins", "max_rel_pos", 32, "encoder.rel_pos_bias.weight, transposed", "");
   }
+  // Version 3 adds nothing between boxes alone.
+  if (third && !has("has_relative_attention_bias")) return;
   if (!has("has_spatial_attention_bias") || !model.problems->ok()) return;
   add("relative_x", "rel_2d_pos_bins", "max_rel_2d_pos", 64, "encoder.rel_pos_x_bias.weight, transposed",
       "positions are the left coordinates (x0) of the tokens' boxes; relative_y is added");

@@ -163,26 +163,34 @@ void ReadPhi4Audio(const Model& model, ModelEncoding& out) {
   LayerEncoding layer;
   FillFacts(model, 0, layer);
   constexpr std::string_view kKey = "bias_max_distance";
-  const int64_t longest = OrOfClass(model, kKey, int64_t{1} << 20, 1000, layer.defaults);
+  // Four rows for each distance of a side.
+  constexpr int64_t kLongest = (int64_t{1} << 14) - 2;
+  const int64_t longest = OrOfClass(model, kKey, kLongest, 1000, layer.defaults);
   if (!model.problems->ok()) return;
   const bool symmetric = model.text.IsTrue("bias_symmetric");
-  WindowBiasSpec spec;
-  spec.window_height = 1;
-  spec.window_width = longest;
+  // T5's buckets hold a distance each up to a quarter of the rows; all that lie beyond repeat the last.
+  T5BucketSpec spec;
+  const int64_t side = 2 * (longest + 1);
+  spec.num_buckets = 2 * side;
+  spec.max_distance = side;
+  spec.bidirectional = true;
   spec.num_heads = layer.num_q_heads;
-  layer.weights = {{"table",
-                    {2 * longest - 1, spec.num_heads},
-                    symmetric
-                        ? absl::StrCat("row i is row |i - ", longest - 1, "| of relative_attention_bias_layer.bias_values")
-                        : absl::StrCat("row i is row ", 2 * longest - 1, " - i of relative_attention_bias_layer.",
-                                       "bias_values: rows count key - query there, query - key here"),
-                    false}};
-  layer.warnings.push_back(
-      {model.text.PathOf(kKey), absl::StrCat("of up to ", longest,
-                                             " frames, the window: in longer sound the class clips distances "
-                                             "to -",
-                                             longest, " … ", longest - 1, ", which this spec does not say")});
-  AddSpec(model, std::move(layer), spec, {{"window_width", kKey}, {"num_heads", "num_attention_heads"}}, out);
+  constexpr std::string_view kTable = "relative_attention_bias_layer.bias_values.weight";
+  layer.weights = {
+      {"table",
+       {2 * side, spec.num_heads},
+       symmetric ? absl::StrCat("row r and row ", side, " + r, r = 0 … ", side - 1, ", are row min(r, ", longest - 1,
+                                ") of ", std::string(kTable))
+                 : absl::StrCat("row r, r = 0 … ", side - 1, ", is row max(0, ", longest, " - r) of ", std::string(kTable),
+                                "; row ", side, " + r is its row min(", longest, " + r, ", 2 * longest - 1, ")"),
+       false}};
+  if (symmetric) {
+    layer.warnings.push_back(
+        {model.text.PathOf("bias_symmetric"), absl::StrCat("of fewer than ", longest,
+                                                           " frames before the query: the class has no row for more, "
+                                                           "and fails; here they have the last")});
+  }
+  AddSpec(model, std::move(layer), spec, {{"num_buckets", kKey}, {"num_heads", "num_attention_heads"}}, out);
 }
 
 }  // namespace phasor::server

@@ -57,6 +57,7 @@ void ReadNanoChat(const Model& model, ModelEncoding& out) {
   ReadRope(model, out);
   for (LayerEncoding& layer : out.layers) {
     if (layer.kind != PositionKind::kRope) continue;
+    layer.inverse = true;
     layer.warnings.push_back(
         {model.text.PathOf("model_type"),
          "the class turns the other way, by -position: apply the spec with inverse, to queries and keys "

@@ -13,8 +13,9 @@ namespace {
 constexpr int64_t kMaxDistance = int64_t{1} << 20;
 
 // A table whose ends lie at different distances: both sides are clipped at the farther one, and its last row repeated.
-void AddLopsidedShaw(const Model& model, LayerEncoding layer, int64_t left, int64_t right, ModelEncoding& out) {
-  const int64_t head_dim = NeededHeadDim(model, layer);
+void AddLopsidedShaw(const Model& model, LayerEncoding layer, int64_t left, int64_t right, std::string_view heads_key,
+                     ModelEncoding& out) {
+  const int64_t head_dim = NeededHeadDim(model, layer, heads_key);
   if (!model.problems->ok()) return;
   ShawSpec spec;
   spec.clip = std::max(left, right);
@@ -29,7 +30,7 @@ void AddLopsidedShaw(const Model& model, LayerEncoding layer, int64_t left, int6
   AddSpec(model, std::move(layer), spec, {{"clip", "left_max_position_embeddings"}}, out);
 }
 
-void AddShawOfSides(const Model& model, LayerEncoding layer, ModelEncoding& out) {
+void AddShawOfSides(const Model& model, LayerEncoding layer, std::string_view heads_key, ModelEncoding& out) {
   const auto side = [&](std::string_view key, int64_t of_class) {
     const auto given = model.text.Integer(key, 0, kMaxDistance);
     if (!given) layer.defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
@@ -37,15 +38,16 @@ void AddShawOfSides(const Model& model, LayerEncoding layer, ModelEncoding& out)
   };
   const int64_t left = side("left_max_position_embeddings", 64);
   const int64_t right = side("right_max_position_embeddings", 8);
-  AddLopsidedShaw(model, std::move(layer), left, right, out);
+  AddLopsidedShaw(model, std::move(layer), left, right, heads_key, out);
 }
 
 struct SinusoidNames {
   std::string_view projection, content_bias, position_bias;
 };
 
-void AddConformer(const Model& model, LayerEncoding layer, const SinusoidNames& names, ModelEncoding& out) {
-  const int64_t head_dim = NeededHeadDim(model, layer);
+void AddConformer(const Model& model, LayerEncoding layer, const SinusoidNames& names, std::string_view heads_key,
+                  ModelEncoding& out) {
+  const int64_t head_dim = NeededHeadDim(model, layer, heads_key);
   ConformerSpec spec;
   spec.dim = SinusoidDim(model, layer);
   if (!model.problems->ok()) return;
@@ -60,21 +62,22 @@ void AddConformer(const Model& model, LayerEncoding layer, const SinusoidNames& 
 }  // namespace
 
 void ReadConformer(const Model& model, ModelEncoding& out) {
-  AddConformer(model, {}, {"relative_k_proj.weight", "bias_u", "bias_v"}, out);
+  AddConformer(model, {}, {"relative_k_proj.weight", "bias_u", "bias_v"}, {}, out);
 }
 
 namespace {
 
 // wav2vec2's Conformer forms, of a whole model or of one of its parts.
-void AddSpeech(const Model& model, LayerEncoding layer, std::string_view of_class, ModelEncoding& out) {
+void AddSpeech(const Model& model, LayerEncoding layer, std::string_view of_class, std::string_view heads_key,
+               ModelEncoding& out) {
   constexpr std::string_view kKey = "position_embeddings_type";
   const bool given = model.text.Has(kKey);
   const std::string type = model.text.IsNull(kKey) ? "none" : model.text.String(kKey).value_or(std::string(of_class));
   if (!given && !model.text.IsNull(kKey)) layer.defaults.push_back({model.text.PathOf(kKey), DefaultText(model, of_class)});
   if (type == "relative") {
-    return AddConformer(model, std::move(layer), {"linear_pos.weight", "pos_bias_u", "pos_bias_v"}, out);
+    return AddConformer(model, std::move(layer), {"linear_pos.weight", "pos_bias_u", "pos_bias_v"}, heads_key, out);
   }
-  if (type == "relative_key") return AddShawOfSides(model, std::move(layer), out);
+  if (type == "relative_key") return AddShawOfSides(model, std::move(layer), heads_key, out);
   if (type == "rotary") {
     GroupRule rule = DefaultRule(model);
     rule.request.theta_key = "rotary_embedding_base";
@@ -100,7 +103,7 @@ void AddSpeech(const Model& model, LayerEncoding layer, std::string_view of_clas
 }  // namespace
 
 void ReadWav2Vec2(const Model& model, ModelEncoding& out) {
-  AddSpeech(model, {}, model.family->model_type == "wav2vec2bert" ? "relative_key" : "relative", out);
+  AddSpeech(model, {}, model.family->model_type == "wav2vec2bert" ? "relative_key" : "relative", {}, out);
   if (model.family->model_type != "wav2vec2conformer" || out.layers.empty()) return;
   out.layers.front().warnings.push_back(
       {model.text.PathOf("num_conv_pos_embeddings"),
@@ -112,7 +115,8 @@ void AddSeamlessSpeech(const Model& model, ModelEncoding& out) {
   layer.layer_type = layer.part = "speech";
   // The heads of the sound encoder have a key of their own; the width is the model's.
   const size_t before = out.layers.size();
-  AddSpeech(model, std::move(layer), model.family->model_type == "seamlessm4t" ? "relative" : "relative_key", out);
+  AddSpeech(model, std::move(layer), model.family->model_type == "seamlessm4t" ? "relative" : "relative_key",
+            "speech_encoder_attention_heads", out);
   if (out.layers.size() == before) return;
   out.layers.back().max_position = model.text.Integer("max_source_positions", 1, int64_t{1} << 31).value_or(4096);
 }

@@ -132,7 +132,17 @@ void WarnMemory(const Model& model, LayerEncoding& layer) {
 
 }  // namespace
 
-int64_t NeededHeadDim(const Model& model, LayerEncoding& layer) {
+int64_t NeededHeadDim(const Model& model, LayerEncoding& layer, std::string_view heads_key) {
+  if (!heads_key.empty() && model.text.Has(heads_key)) {
+    const int64_t heads = model.text.Integer(heads_key, 1, kMaxHeads).value_or(1);
+    const int64_t hidden = model.Hidden(layer.defaults);
+    if (model.problems->ok() && hidden < heads) {
+      model.problems->Fail(model.text.PathOf(heads_key), absl::StrCat(heads), absl::StrCat("at most hidden_size, ", hidden));
+    }
+    FillFacts(model, hidden / heads, layer);
+    layer.num_q_heads = layer.num_kv_heads = heads;
+    return hidden / heads;
+  }
   const int64_t head_dim = model.HeadDim(layer.defaults, "d_head");
   FillFacts(model, head_dim, layer);
   if (model.problems->ok() && layer.num_q_heads == 0) {

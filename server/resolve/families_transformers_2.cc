@@ -9,13 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "janusvisionmodel", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 24, .learned = LearnedRule::kImage},
-{.model_type = "janusvqgan", .read = &ReadNone, .hidden = 8, .layers = 2},
-{.model_type = "jev", .read = &ReadParts, .hidden = 4096},
-{.model_type = "jinaembeddingsv3", .read = &ReadRope, .hidden = 1024, .heads = 16, .layers = 24, .max_position = 8194, .base = 20000.0},
-{.model_type = "kimik25", .read = &ReadParts},
-{.model_type = "kimik25vision", .read = &ReadVisionRope, .hidden = 1152, .heads = 16, .layers = 27, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .grid = GridRule::kTwinsWidthFirst, .learned = LearnedRule::kPlain, .rows_key = "pos_emb_height*pos_emb_width"},
-{.model_type = "kolibri1", .read = &ReadRope, .hidden = 2560, .heads = 48, .kv_heads = 4, .layers = 50, .head_dim = 128, .max_position = 262144},
 {.model_type = "kosmos2", .read = &ReadParts},
 {.model_type = "kosmos25", .read = &ReadParts},
 {.model_type = "kosmos25textmodel", .read = &ReadSinusoid, .hidden = 1536, .max_position = 4096, .sinusoid = SinusoidRule::kFairseq},
@@ -229,6 +222,13 @@ constexpr Family kFamilies[] = {
 {.model_type = "sam3litetextgeometryencoder", .read = &ReadOther, .hidden = 256, .heads = 8, .layers = 3, .other = "sine_2d"},
 {.model_type = "sam3litetextmaskdecoder", .read = &ReadNone, .hidden = 256, .heads = 8},
 {.model_type = "sam3litetexttextmodel", .read = &ReadParts, .hidden = 512, .heads = 8, .layers = 12, .max_position = 77},
+{.model_type = "sam3maskdecoder", .read = &ReadNone, .hidden = 256, .heads = 8},
+{.model_type = "sam3tracker", .read = &ReadParts},
+{.model_type = "sam3trackervideo", .read = &ReadVisionRope, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
+{.model_type = "sam3video", .read = &ReadParts},
+{.model_type = "sam3visionmodel", .read = &ReadParts},
+{.model_type = "sam3vitmodel", .read = &ReadVisionRope, .hidden = 1024, .heads = 16, .layers = 32, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
+{.model_type = "samhq", .read = &ReadParts},
 };
 // clang-format on
 

@@ -9,13 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "sam3maskdecoder", .read = &ReadNone, .hidden = 256, .heads = 8},
-{.model_type = "sam3tracker", .read = &ReadParts},
-{.model_type = "sam3trackervideo", .read = &ReadVisionRope, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
-{.model_type = "sam3video", .read = &ReadParts},
-{.model_type = "sam3visionmodel", .read = &ReadParts},
-{.model_type = "sam3vitmodel", .read = &ReadVisionRope, .hidden = 1024, .heads = 16, .layers = 32, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
-{.model_type = "samhq", .read = &ReadParts},
 {.model_type = "sapiens2", .read = &ReadDinoV3, .hidden = 1024, .heads = 16, .layers = 24},
 {.model_type = "sarvammla", .read = &ReadMla, .hidden = 4096, .heads = 64, .kv_heads = 64, .layers = 32, .max_position = 4096, .pairing = Pairing::kInterleavedToHalf, .qk_nope_head_dim = 128, .qk_rope_head_dim = 64, .rope_interleave = true},
 {.model_type = "sarvammoe", .read = &ReadRope, .hidden = 4096, .heads = 64, .kv_heads = 4, .layers = 19, .max_position = 131072, .base = 8000000.0},
@@ -60,7 +53,6 @@ constexpr Family kFamilies[] = {
 {.model_type = "tipsv2visionmodel", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
 {.model_type = "trocr", .read = &ReadLearned, .hidden = 1024, .max_position = 512, .learned = LearnedRule::kTwoMore},
 {.model_type = "tvp", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
-{.model_type = "udop", .read = &ReadT5, .hidden = 1024, .heads = 16, .layers = 24},
 {.model_type = "ultrabert", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 32, .layers = 32, .max_position = 32768, .base = 2560000.0, .rope_parameters = R"({"full_attention":{"rope_theta":2560000.0,"rope_type":"default"},"sliding_attention":{"rope_theta":10000.0,"rope_type":"default"}})"},
 {.model_type = "ultravbert", .read = &ReadParts},
 {.model_type = "unispeech", .read = &ReadConvolution, .hidden = 768, .heads = 12, .layers = 12},

@@ -105,10 +105,14 @@ void NoteMrope(GgufDraft& draft) {
     return set(MropeRule::Layout::kHunyuanVl, static_cast<int64_t>(draft.spec.axes->sections.size()));
   }
   if (architecture.name == "paddleocr") return set(MropeRule::Layout::kQwen2Vl, 0);
-  draft.Warn(kKey, architecture.name == "qwen2vl"
-                       ? "Qwen2-VL and Qwen2.5-VL are one architecture here, and differ in the times of a video's frames: "
-                         "choose the layout of positions yourself"
-                       : "how this architecture makes positions from images is not known: give the ids themselves");
+  if (architecture.name == "qwen2vl") {
+    set(MropeRule::Layout::kQwen2Vl, 0);
+    return draft.Warn(
+        kKey,
+        "Qwen2-VL and Qwen2.5-VL are one architecture here: images have the same ids in both, frames of videos do "
+        "not. For a video of Qwen2.5-VL send MROPE_LAYOUT_QWEN2_5_VL with tokens_per_second 2");
+  }
+  draft.Warn(kKey, "how this architecture makes positions from images is not known: give the ids themselves");
 }
 
 // "rope.yarn.factor" → the key that it came from.

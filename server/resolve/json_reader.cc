@@ -241,9 +241,29 @@ std::optional<std::vector<std::string>> JsonObject::Strings(std::string_view key
   });
 }
 
+std::optional<std::vector<JsonObject>> JsonObject::Objects(std::string_view key) const {
+  const Value* value = Find(key);
+  if (!value) return std::nullopt;
+  if (!value->IsArray()) {
+    WrongType(PathOf(key), *value, "a list: each entry an object");
+    return std::nullopt;
+  }
+  std::vector<JsonObject> list;
+  for (const Value& entry : value->GetArray()) {
+    const std::string path = absl::StrCat(PathOf(key), "[", list.size(), "]");
+    if (!entry.IsObject()) {
+      WrongType(path, entry, "an object");
+      return std::nullopt;
+    }
+    list.emplace_back(entry, path, problems_);
+  }
+  return list;
+}
+
 bool JsonObject::IsObject(std::string_view key) const { return Has(key) && Find(key)->IsObject(); }
 bool JsonObject::IsNumber(std::string_view key) const { return Has(key) && Find(key)->IsNumber(); }
 bool JsonObject::IsList(std::string_view key) const { return Has(key) && Find(key)->IsArray(); }
+int64_t JsonObject::ListSize(std::string_view key) const { return IsList(key) ? Find(key)->Size() : 0; }
 
 absl::Status ParseConfig(std::string_view text, rapidjson::Document& document) {
   if (text.size() > kMaxConfigBytes) {

@@ -73,11 +73,13 @@ class JsonObject {
   std::optional<std::vector<double>> Numbers(std::string_view key) const;
   std::optional<std::vector<int64_t>> Integers(std::string_view key, int64_t low, int64_t high) const;
   std::optional<std::vector<std::string>> Strings(std::string_view key) const;
+  std::optional<std::vector<JsonObject>> Objects(std::string_view key) const;
 
   // The same for values of which only one type matters: any other type reads as absent.
   bool IsObject(std::string_view key) const;
   bool IsNumber(std::string_view key) const;
   bool IsList(std::string_view key) const;
+  int64_t ListSize(std::string_view key) const;  // entries of a list, else 0
 
  private:
   const rapidjson::Value* Find(std::string_view key) const;

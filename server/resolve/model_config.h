@@ -73,6 +73,8 @@ struct LayerEncoding {
   std::string query_scale;                         // rule that scales q by position, in words and numbers; empty: none
   std::optional<QueryScaleRule> query_scale_rule;  // the same, for programs
   std::optional<MropeRule> mrope;                  // of rotations by several axes in a language model
+  bool inverse = false;                            // the class turns the other way
+  std::vector<int64_t> grid_starts;                // where rows and columns of an image begin; empty: at 0
   std::optional<double> embedding_multiplier;      // √dim where scale_embedding says so
 };
 

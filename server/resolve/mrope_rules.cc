@@ -24,7 +24,11 @@ constexpr ClassRule kRules[] = {
     {"qwen35moe", Layout::kQwen3Vl},    {"qwen4exp", Layout::kQwen3Vl},    {"glm4v", Layout::kQwen3Vl},
     {"glm4vmoe", Layout::kQwen3Vl},     {"glmocr", Layout::kQwen3Vl},      {"cosmos3edge", Layout::kQwen3Vl},
     {"ernie45vlmoe", Layout::kQwen2Vl}, {"paddleocrvl", Layout::kQwen2Vl}, {"hunyuanvl", Layout::kHunyuanVl},
+    {"hyv4vl", Layout::kQwen3Vl},       {"glmimage", Layout::kQwen2Vl},
 };
+
+// MiniCPM-V 4.7 has Qwen's language model and a way of its own to make ids.
+constexpr std::string_view kCanvas = "minicpmv47";
 
 // The configuration of the image tower, and the one that holds it.
 struct Tower {
@@ -82,6 +86,16 @@ void SetMropeRule(const Model& model, size_t sections, LayerEncoding& layer) {
   const std::string_view family = model.family->model_type;
   const auto* known =
       std::find_if(std::begin(kRules), std::end(kRules), [&](const ClassRule& rule) { return rule.family == family; });
+  if (NormalisedFamilyName(model.file.String("model_type").value_or("")) == kCanvas) {
+    layer.warnings.push_back(
+        {model.text.PathOf("model_type"),
+         "the class lays an image and its slices on one canvas: time stands still at the canvas's start, a slice's tokens "
+         "have "
+         "their rows and columns on it, the overview's are spread evenly over it and rounded, the tags around both stand at "
+         "its corners, and text goes on max(height, width) + 1 after its start. No layout says that: give the ids "
+         "themselves"});
+    return;
+  }
   // Hunyuan's files name the language model alone.
   const bool hunyuan = sections == 4 || family.starts_with("hunyuanvl");
   if (known == std::end(kRules) && !hunyuan) {
@@ -93,11 +107,22 @@ void SetMropeRule(const Model& model, size_t sections, LayerEncoding& layer) {
   const Tower tower = FindTower(model);
   MropeRule rule;
   rule.layout = known == std::end(kRules) ? Layout::kHunyuanVl : known->layout;
-  rule.spatial_merge = TakeWhole(model, tower.vision, "spatial_merge_size", 2, layer);
+  rule.spatial_merge = family == "glmimage" ? 1 : TakeWhole(model, tower.vision, "spatial_merge_size", 2, layer);
   if (rule.layout == Layout::kHunyuanVl) rule.axes = static_cast<int64_t>(sections);
   if (family == "ernie45vlmoe") rule.temporal_merge = TakeWhole(model, tower.vision, "temporal_merge_size", 2, layer);
   if (rule.layout == Layout::kQwen25Vl) TakeRate(model, tower, rule, layer);
-  if (rule.layout == Layout::kQwen2Vl || rule.layout == Layout::kQwen25Vl) {
+  if (family == "hyv4vl") {
+    layer.warnings.push_back(
+        {model.text.PathOf("model_type"),
+         absl::StrCat("every row of a frame ends in one more token: give each frame, of videos too, as an "
+                      "image that is ",
+                      rule.spatial_merge, " patches wider than it is")});
+  } else if (family == "glmimage") {
+    layer.warnings.push_back(
+        {model.text.PathOf("model_type"),
+         "grids of images that are to be made follow the prompt, the last first, as images; then the end "
+         "marker as text"});
+  } else if (rule.layout == Layout::kQwen2Vl || rule.layout == Layout::kQwen25Vl) {
     layer.warnings.push_back({model.text.PathOf("model_type"),
                               "text after a video goes on at its largest position + 1; transformers 5 goes on "
                               "max(height, width)/spatial_merge_size after its start, also where the frames reach further"});

@@ -23,8 +23,9 @@ using FieldKeys = std::initializer_list<std::pair<std::string_view, std::string_
 void AddSpec(const Model& model, LayerEncoding layer, const EncodingSpec& spec, FieldKeys fields, ModelEncoding& out);
 
 // ---- What readers of score terms need of a model (families_terms.cc). Both fail where the file does not say.
-// Channels of a head; fills the layer's heads and lengths.
-int64_t NeededHeadDim(const Model& model, LayerEncoding& layer);
+// Channels of a head; fills the layer's heads and lengths. `heads_key`: of a part with heads of its own, where the file has
+// it.
+int64_t NeededHeadDim(const Model& model, LayerEncoding& layer, std::string_view heads_key = {});
 // Columns of relative sinusoids: the model's width, which must be even.
 int64_t SinusoidDim(const Model& model, LayerEncoding& layer);
 

@@ -65,6 +65,15 @@ void ReadTransformerXl(const Model& model, ModelEncoding& out);
 // Whether position_embedding_type is one of BERT's relative ones, which are then read.
 bool ReadShawType(const Model& model, std::string_view type, ModelEncoding& out);
 
+// families_relative.cc: the same where classes differ from the papers.
+void ReadFunnel(const Model& model, ModelEncoding& out);
+void ReadFastSpeech2(const Model& model, ModelEncoding& out);  // two Conformers
+void ReadGemmaSound(const Model& model, ModelEncoding& out);   // a Conformer without vectors
+void ReadInkling(const Model& model, ModelEncoding& out);      // biases by queries of their own
+
+// families_boxes.cc: T5's buckets along texts and between boxes.
+void ReadUdop(const Model& model, ModelEncoding& out);
+
 // families_speech.cc: the same, of sound.
 void ReadConformer(const Model& model, ModelEncoding& out);  // Parakeet and its like
 void ReadWav2Vec2(const Model& model, ModelEncoding& out);   // position_embeddings_type
@@ -99,12 +108,12 @@ void ReadClvp(const Model& model, ModelEncoding& out);        // a width from pr
 
 // families_by_code.cc: classes whose code says more than their keys.
 void ReadLlama4Vision(const Model& model, ModelEncoding& out);   // two axes from 1, and a table
-void ReadMllamaVision(const Model& model, ModelEncoding& out);   // a gated table
-void ReadVjepa2(const Model& model, ModelEncoding& out);         // three axes whose pairs are no rotation
+void ReadMllamaVision(const Model& model, ModelEncoding& out);   // gated tables of patches and tiles
+void ReadVjepa2(const Model& model, ModelEncoding& out);         // three axes; channels of a pair turn apart
 void ReadLightGlue(const Model& model, ModelEncoding& out);      // angles by a learned matrix
 void ReadCohereCompass(const Model& model, ModelEncoding& out);  // a dict per layer type, without a default
 void ReadZamba2(const Model& model, ModelEncoding& out);         // use_mem_rope
-void ReadEsmFold2(const Model& model, ModelEncoding& out);       // atoms by their coordinates
+void ReadEsmFold2(const Model& model, ModelEncoding& out);       // pairs by distances, atoms by coordinates
 
 // families_grids.cc: classes with forms of their own.
 void ReadHiera(const Model& model, ModelEncoding& out);          // a grid to resize, and one that is repeated

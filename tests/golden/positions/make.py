@@ -1,6 +1,6 @@
 """M-RoPE ids from the models' own code, for tests/server/position_rules_test.cc.
 
-Runs get_rope_index of transformers' Qwen2-VL, Qwen2.5-VL, Qwen3-VL, ERNIE-4.5-VL, HunYuan-VL, Qwen2.5-Omni and Qwen3-Omni on described
+Runs get_rope_index of transformers' Qwen2-VL, Qwen2.5-VL, Qwen3-VL, ERNIE-4.5-VL, HunYuan-VL, HY-V4-VL, GLM-Image, Qwen2.5-Omni and Qwen3-Omni on described
 sequences; writes one line per case: the rule as protobuf text, the axes' ids, rope_delta. transformers 5 goes on after max(height, width)
 (advance SPATIAL), the Omni models after the largest position of what came last.
 
@@ -11,7 +11,9 @@ import types
 
 import torch
 from transformers.models.ernie4_5_vl_moe import modeling_ernie4_5_vl_moe as ernie
+from transformers.models.glm_image import modeling_glm_image as glm_image
 from transformers.models.hunyuan_vl import modeling_hunyuan_vl as hunyuan
+from transformers.models.hy_v4_vl import modeling_hy_v4_vl as hy_v4
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen25
 from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni25
 from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2
@@ -66,6 +68,51 @@ def run(name, cls, layout, segments, merge=2, rate=None, temporal=1, axes=3):
     if layout == "HUNYUAN_VL":
         rule += f" axes: {axes}"
     print(name, "|", rule, "|", ";".join(",".join(str(int(x)) for x in row) for row in positions[:, 0]), "|", int(delta))
+
+
+def written(positions):
+    return ";".join(",".join(str(int(x)) for x in row) for row in positions)
+
+
+def run_hy_v4(name, segments, merge=2):
+    """Every row of a frame ends in one more token: a frame is an image that is `merge` patches wider."""
+    kinds, images, videos, text = [], [], [], []
+    for kind, *rest in segments:
+        if kind == "text":
+            kinds += [0] * rest[0]
+            text.append(f"segments {{ text: {rest[0]} }}")
+            continue
+        t, h, w = rest
+        kinds += [1 if kind == "image" else 2] * (t * (h // merge) * (w // merge + 1))
+        (images if kind == "image" else videos).append([t, h, w])
+        text += [f"segments {{ image {{ height: {h} width: {w + merge} }} }}"] * t
+    model = model_of(hy_v4.HYV4VLModel, merge)
+    positions, delta = model.get_rope_index(
+        input_ids=torch.zeros(1, len(kinds), dtype=torch.long), mm_token_type_ids=torch.tensor([kinds], dtype=torch.int),
+        image_grid_thw=torch.tensor(images) if images else None, video_grid_thw=torch.tensor(videos) if videos else None)
+    rule = " ".join(text) + f" layout: MROPE_LAYOUT_QWEN3_VL spatial_merge: {merge}"
+    print(name, "|", rule, "|", written(positions[:, 0]), "|", int(delta))
+
+
+def run_glm_image(name, prompt, given, made):
+    """`prompt` text tokens before each given image and at the end; `made` are the grids of images to make, last first."""
+    start, end = 1, 2
+    ids, text = [], []
+    for h, w in given:
+        ids += [0] * prompt + [start] + [3] * (h * w) + [end]
+        text.append(f"segments {{ text: {prompt + 1} }} segments {{ image {{ height: {h} width: {w} }} }} segments {{ text: 1 }}")
+    ids += [0] * prompt + [start]
+    text.append(f"segments {{ text: {prompt + 1} }}")
+    text += [f"segments {{ image {{ height: {h} width: {w} }} }}" for h, w in reversed(made)]
+    model = N(config=N(image_start_token_id=start, image_end_token_id=end))
+    for method in ("get_vision_position_ids", "get_rope_index"):
+        setattr(model, method, types.MethodType(getattr(glm_image.GlmImageModel, method), model))
+    grids = torch.tensor([[1, h, w] for h, w in [*given, *made]])
+    prefill, _ = model.get_rope_index(input_ids=torch.tensor([ids]), image_grid_thw=grids)
+    positions = torch.cat([prefill[:, 0], model._cached_decode_position_ids[0]], dim=1)
+    rule = " ".join(text) + " segments { text: 1 } layout: MROPE_LAYOUT_QWEN2_VL spatial_merge: 1"
+    # The class answers no delta for the tokens that it makes: its cached positions go on.
+    print(name, "|", rule, "|", written(positions), "|", int(positions.max()) + 1 - positions.shape[1])
 
 
 IMAGE, VIDEO, AUDIO, VISION_START, AUDIO_START, END, TEXT = range(1, 8)
@@ -186,6 +233,12 @@ def main():
             merged.append(s)
         run(f"hunyuan_{i}", hunyuan.HunYuanVLModel, "HUNYUAN_VL", merged, axes=rng.choice([3, 4]))
     omni_cases(random.Random(8))
+    run_hy_v4("hy_v4_image", [("text", 3), ("image", 1, 4, 6), ("text", 2)])
+    run_hy_v4("hy_v4_tall_video", [("text", 2), ("video", 3, 10, 4), ("text", 2), ("image", 1, 2, 2), ("text", 1)])
+    run_hy_v4("hy_v4_merge", [("video", 2, 3, 9), ("text", 4)], merge=3)
+    run_glm_image("glm_image_from_text", 4, [], [(4, 6)])
+    run_glm_image("glm_image_two_sizes", 3, [], [(2, 2), (5, 4)])
+    run_glm_image("glm_image_from_image", 2, [(3, 2), (2, 4)], [(2, 2), (3, 3)])
 
 
 main()

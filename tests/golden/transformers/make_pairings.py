@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).parent
 # Types with rotations that no function of theirs shows, and why.
 NOT_PROBED = {
     "t5gemma2_decoder": "its configuration lacks a key that its own layers read (dropout_rate); t5gemma2 has the same layers",
+    "vjepa2": "the two channels of a pair turn by different angles: answered as two rotations, each for one of them; terms.json holds every channel",
 }
 NAME = re.compile(r"rotary|rotate|rope|apply_rot_embed_cat", re.I)
 NOT_ROTATING = re.compile(r"rope_(init|update|theta|param|type|index|config|delta|embed)|dynamic_rope|get_rope|build_rotary|rotary_time", re.I)

@@ -22,6 +22,7 @@ TEST(Llama4Vision, RotatesByColumnsAndRowsFromOne) {
   EXPECT_EQ(spec.axes->sections, (std::vector<int64_t>{22, 22}));
   EXPECT_TRUE(HasNote(layer.warnings, "rope_parameters", "[width, height]"));
   EXPECT_TRUE(HasNote(layer.warnings, "patch_size", "count from 1"));
+  EXPECT_EQ(layer.grid_starts, (std::vector<int64_t>{1, 1}));
 }
 
 TEST(Llama4Vision, PatchReadsItsOwnRowSinceTheClassTokenIsLast) {
@@ -34,9 +35,18 @@ TEST(Llama4Vision, PatchReadsItsOwnRowSinceTheClassTokenIsLast) {
   EXPECT_EQ(*std::get<LearnedSpec>(clip.spec->spec).position_offset, 1);
 }
 
-TEST(MllamaVision, HasAGatedTable) {
-  const LayerEncoding layer = LayerOf(Read(
-      R"({"model_type":"mllama_vision_model","hidden_size":1280,"attention_heads":16,"image_size":560,"patch_size":14})"));
+TEST(MllamaVision, HasGatedTablesOfPatchesAndTiles) {
+  const ModelEncoding model = Read(
+      R"({"model_type":"mllama_vision_model","hidden_size":1280,"attention_heads":16,"image_size":560,"patch_size":14})");
+  const LayerEncoding tiles = LayerOf(model, "tile_embedding");
+  EXPECT_EQ(std::get<LearnedSpec>(tiles.spec->spec).num_positions, 9 * 4 * 1601);
+  ASSERT_EQ(tiles.weights.size(), 1u);
+  EXPECT_NE(tiles.weights[0].source.find("times tanh(gate)"), std::string::npos);
+  EXPECT_TRUE(HasNote(tiles.warnings, "max_num_tiles", "(aspect_ratio_id*4 + tile)*1601 + patch"));
+  EXPECT_EQ(std::get<LearnedSpec>(LayerOf(model, "post_tile_embedding").spec->spec).num_positions, 9 * 4);
+  EXPECT_EQ(ErrorField(R"({"model_type":"mllama_vision_model","image_size":560,"patch_size":14,"max_num_tiles":0})"),
+            "max_num_tiles");
+  const LayerEncoding layer = LayerOf(model, "embedding");
   ASSERT_EQ(layer.kind, PositionKind::kLearned);
   const LearnedSpec& spec = std::get<LearnedSpec>(layer.spec->spec);
   EXPECT_EQ(spec.num_positions, 1601);
@@ -45,10 +55,23 @@ TEST(MllamaVision, HasAGatedTable) {
   EXPECT_TRUE(HasNote(layer.warnings, "max_num_tiles", "tanh(gate)"));
 }
 
+TEST(Vjepa2, ChannelsOfAPairAreTwoRotations) {
+  const ModelEncoding model = Read(R"({"model_type":"vjepa2","hidden_size":1024,"num_attention_heads":16})");
+  ASSERT_EQ(model.layers.size(), 4u);  // of the encoder and of the predictor
+  const LayerEncoding even = LayerOf(model, "encoder.even_channels"), odd = LayerOf(model, "encoder.odd_channels");
+  const RopeSpec spec = RopeOf(even);
+  EXPECT_EQ(spec.head_dim, 64);
+  EXPECT_EQ(*spec.rotary_dim, 60);  // 20 channels an axis; the last 4 stay
+  EXPECT_EQ(spec.axes->sections, (std::vector<int64_t>{10, 10, 10}));
+  // Channel c of 20 takes 10000^(−(c mod 10)/10): pair 5 has channels 10 and 11.
+  EXPECT_EQ(ScheduleOf<InvFreqSchedule>(spec).inv_freq[5], 1.0);
+  EXPECT_NEAR(ScheduleOf<InvFreqSchedule>(RopeOf(odd)).inv_freq[5], 0.3981071705534972, 1e-15);
+  EXPECT_TRUE(HasNote(even.warnings, "model_type", "no rotation"));
+  EXPECT_EQ(ErrorField(R"({"model_type":"vjepa2","hidden_size":64,"num_attention_heads":16})"), "hidden_size");
+  EXPECT_EQ(ErrorField(R"({"model_type":"vjepa2","pred_num_attention_heads":0})"), "pred_num_attention_heads");
+}
+
 TEST(RotationsThatNoSchemeHas, AreNamed) {
-  const LayerEncoding video = LayerOf(Read(R"({"model_type":"vjepa2","hidden_size":1024,"num_attention_heads":16})"));
-  EXPECT_EQ(video.unserved, "rope_uneven_pairs");
-  EXPECT_TRUE(HasNote(video.warnings, "model_type", "different frequencies"));
   const LayerEncoding matcher = LayerOf(Read(R"({"model_type":"lightglue","descriptor_dim":256,"num_attention_heads":4})"));
   EXPECT_EQ(matcher.unserved, "rope_learned_projection");
   EXPECT_TRUE(HasNote(matcher.warnings, "model_type", "learned matrix"));
@@ -100,6 +123,7 @@ TEST(EsmFold2, TurnsAtomsByTheirCoordinates) {
 
 TEST(NanoChat, SaysThatItTurnsTheOtherWay) {
   const LayerEncoding layer = LayerOf(Read(R"({"model_type":"nanochat","hidden_size":768,"num_attention_heads":6})"));
+  EXPECT_TRUE(layer.inverse);
   EXPECT_EQ(*RopeOf(layer).pairing, Pairing::kHalfSplit);
   EXPECT_TRUE(HasNote(layer.warnings, "model_type", "inverse"));
 }

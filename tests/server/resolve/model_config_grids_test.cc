@@ -53,23 +53,24 @@ TEST(Grids, EfficientLoftrTurnsTheWholeWidth) {
             "rope_parameters.rope_theta");
 }
 
-TEST(Grids, Phi4MultimodalsBiasIsAWindowOfOneRow) {
+// A table of clipped distances as buckets of which every distance in reach has its own.
+TEST(Grids, Phi4MultimodalsBiasIsBucketsOfOneDistance) {
   const auto with = [](std::string_view symmetric) {
     return LayerOf(Read(absl::StrCat(R"({"model_type":"phi4_multimodal_audio","hidden_size":1024,"num_attention_heads":16,)",
                                      R"("bias_max_distance":500,"bias_symmetric":)",
                                      absl::string_view(symmetric.data(), symmetric.size()), "}")));
   };
   const LayerEncoding layer = with("false");
-  const WindowBiasSpec& spec = std::get<WindowBiasSpec>(layer.spec->spec);
-  EXPECT_EQ(spec.window_height, 1);
-  EXPECT_EQ(spec.window_width, 500);
+  const T5BucketSpec& spec = std::get<T5BucketSpec>(layer.spec->spec);
+  EXPECT_EQ(*spec.num_buckets, 4 * 501);
+  EXPECT_TRUE(*spec.bidirectional);
   ASSERT_EQ(layer.weights.size(), 1u);
-  EXPECT_EQ(layer.weights[0].shape, (std::vector<int64_t>{999, 16}));
-  EXPECT_NE(layer.weights[0].source.find("999 - i"), std::string::npos);
-  EXPECT_NE(with("true").weights[0].source.find("|i - 499|"), std::string::npos);
-  EXPECT_TRUE(HasNote(layer.warnings, "bias_max_distance", "clips"));
+  EXPECT_EQ(layer.weights[0].shape, (std::vector<int64_t>{4 * 501, 16}));
+  EXPECT_NE(layer.weights[0].source.find("max(0, 500 - r)"), std::string::npos);
+  EXPECT_NE(with("true").weights[0].source.find("min(r, 499)"), std::string::npos);
+  EXPECT_TRUE(HasNote(with("true").warnings, "bias_symmetric", "fails"));
   EXPECT_EQ(ErrorField(R"({"model_type":"phi4_multimodal_audio","bias_max_distance":0})"), "bias_max_distance");
-  EXPECT_EQ(ErrorField(R"({"model_type":"phi4_multimodal_audio","bias_max_distance":5000})"), "bias_max_distance");
+  EXPECT_EQ(ErrorField(R"({"model_type":"phi4_multimodal_audio","bias_max_distance":16383})"), "bias_max_distance");
 }
 
 TEST(Grids, GraniteSpeechHasRelativeKeys) {

@@ -123,6 +123,30 @@ TEST(Mrope, HunyuanCountsItsSections) {
   EXPECT_EQ(axes("[24,20,20]").axes, 3);
 }
 
+// Their rows end in one more token, or their images are not merged: rules of other classes, with other grids.
+TEST(Mrope, ClassesThatGiveOtherGrids) {
+  const LayerEncoding hunyuan = LayerOf(Read(
+      R"({"model_type":"hy_v4_vl","text_config":{"model_type":"hy_v4_vl_text","rope_parameters":{"rope_type":"default",)"
+      R"("rope_theta":1e4,"mrope_section":[12,10,10]}},"vision_config":{"spatial_merge_size":2}})"));
+  ASSERT_TRUE(hunyuan.mrope.has_value());
+  EXPECT_EQ(hunyuan.mrope->layout, Layout::kQwen3Vl);
+  EXPECT_TRUE(HasNote(hunyuan.warnings, "text_config.model_type", "2 patches wider"));
+  const LayerEncoding made = LayerOf(Read(
+      R"({"model_type":"glm_image","text_config":{"model_type":"glm_image_text","hidden_size":4096,"num_attention_heads":32,)"
+      R"("rope_parameters":{"rope_type":"default","rope_theta":1e4,"partial_rotary_factor":0.5,"mrope_section":[8,12,12]}},)"
+      R"("vision_config":{"spatial_merge_size":2}})"));
+  ASSERT_TRUE(made.mrope.has_value());
+  EXPECT_EQ(made.mrope->layout, Layout::kQwen2Vl);
+  EXPECT_EQ(made.mrope->spatial_merge, 1);  // the class merges nothing, whatever the tower says
+  EXPECT_TRUE(HasNote(made.warnings, "text_config.model_type", "the last first"));
+  const LayerEncoding canvas =
+      LayerOf(Read(R"({"model_type":"minicpmv4_7","text_config":{"model_type":"qwen3_5_text","hidden_size":2048,)"
+                   R"("num_attention_heads":16,"head_dim":256,"rope_parameters":{"rope_type":"default","rope_theta":1e6,)"
+                   R"("mrope_section":[11,11,10]}}})"));
+  EXPECT_FALSE(canvas.mrope.has_value());
+  EXPECT_TRUE(HasNote(canvas.warnings, "text_config.model_type", "one canvas"));
+}
+
 TEST(Mrope, OtherReadersGoOnElsewhereAfterAVideo) {
   const LayerEncoding layer = LayerOf(Read(R"({"model_type":"qwen2_vl","hidden_size":2048,"num_attention_heads":16,)"
                                            R"("rope_scaling":{"type":"mrope","mrope_section":[16,24,24]}})"));

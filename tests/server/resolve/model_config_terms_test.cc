@@ -187,9 +187,8 @@ TEST(Weights, TablesAreListedForLearnedRowsToo) {
 }
 
 TEST(Named, FormsWithoutASpecAreNotTakenForNone) {
-  for (const auto& [config, what] :
-       {std::pair(R"({"model_type":"hubert"})", "positional_convolution"),
-        std::pair(R"({"model_type":"funnel"})", "relative_positions"), std::pair(R"({"model_type":"detr"})", "sine_2d")}) {
+  for (const auto& [config, what] : {std::pair(R"({"model_type":"hubert"})", "positional_convolution"),
+                                     std::pair(R"({"model_type":"detr"})", "sine_2d")}) {
     const LayerEncoding layer = LayerOf(Read(config));
     EXPECT_EQ(layer.kind, PositionKind::kUnserved) << config;
     EXPECT_EQ(layer.unserved, what) << config;

@@ -18,6 +18,7 @@
 #include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
 #include "tests/server/resolve/library_compare.h"
+#include "tests/server/resolve/library_schemes.h"
 #include "tests/server/resolve/table_compare.h"
 
 namespace phasor::server {
@@ -216,6 +217,15 @@ std::string CompareUnserved(const LayerEncoding& layer, const Value& want) {
   return KindOf(layer) == Text(want, "kind") ? "" : "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
 }
 
+std::string CompareScheme(const ModelEncoding& model, const Value& want, const std::set<std::string>& schemes) {
+  std::string found;
+  for (const LayerEncoding* layer : LayersOf(model, want)) {
+    if (layer->spec && schemes.contains(std::string(SchemeOf(layer->spec->spec).name))) return "";
+    found.append(" ").append(KindOf(*layer));
+  }
+  return "kind" + found + " instead of " + Text(want, "kind") + " as " + Text(want, "module");
+}
+
 struct Case {
   std::string type;
   std::string config;
@@ -238,8 +248,9 @@ std::vector<Case> Cases() {
 const Value* EntryOf(const LayerEncoding& layer, const ModelEncoding& model, const Case& each, const char* kind) {
   for (const Value& want : each.document["expect"].GetArray()) {
     const std::string found = Text(want, "kind");
-    if (found != kind && !(std::string_view(kind) == "rope" &&
-                           (found == "mrope" || found == "axial" || found == "axial_grid" || found == "rope_2d_dinov3")))
+    if (found != kind &&
+        !(std::string_view(kind) == "rope" && (found == "mrope" || found == "axial" || found == "axial_grid" ||
+                                               found == "rope_2d_dinov3" || found == "rope_uneven_pairs")))
       continue;
     const auto layers = LayersOf(model, want);
     if (std::find(layers.begin(), layers.end(), &layer) != layers.end()) return &want;
@@ -304,6 +315,7 @@ std::set<std::string> PositionalTypes() {
 
 Outcome Compare(const std::vector<Case>& cases) {
   const std::set<std::string> positional = PositionalTypes();
+  const auto of_modules = SchemesOfModules(std::string(kFolder) + "terms.json");
   Outcome outcome;
   for (const Case& each : cases) {
     if (each.config.empty()) continue;
@@ -343,7 +355,11 @@ Outcome Compare(const std::vector<Case>& cases) {
         problem = CompareGroup(*model, want, &CompareLogBuckets);
       } else if (kind == "relative_sinusoidal") {
         problem = CompareGroup(*model, want, &CompareRelativeSinusoid);
-      } else if (kind == "rope_uneven_pairs" || kind == "rope_learned_projection") {
+      } else if (kind == "relative_positions" || kind == "relative_bias" || kind == "rope_uneven_pairs") {
+        const auto schemes = of_modules.find(Text(want, "module"));
+        problem = schemes == of_modules.end() ? "no case of terms.json has module " + Text(want, "module")
+                                              : CompareScheme(*model, want, schemes->second);
+      } else if (kind == "rope_learned_projection") {
         problem = CompareGroup(*model, want, &CompareUnserved);
       } else if (kind == "rope_2d_dinov3") {
         problem = CompareGroup(*model, want, &CompareDinoV3);
