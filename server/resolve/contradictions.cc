@@ -46,7 +46,8 @@ void CheckWindows(const Model& model, const JsonObject& text) {
   const std::string_view key =
       text.FirstOf({"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"});
   if (!types || types->empty() || key.empty()) return;
-  const bool first = key == "global_attn_every_n_layers";
+  // ModernBERT counts from its first layer, others to the last of a period.
+  const bool first = key == "global_attn_every_n_layers" && model.family->model_type != "afmoe";
   const int64_t period = text.IsNumber(key) ? text.Integer(key, 1, kMaxLayers).value_or(0) : 0;
   const std::string letters = text.IsNumber(key) || text.IsList(key) ? "" : text.String(key).value_or("");
   if (period == 0 && letters.empty()) return;

@@ -13,8 +13,11 @@ int64_t Width(const Model& model, std::vector<Note>& defaults) {
   if (keys.empty()) return model.Hidden(defaults);
   const size_t times = keys.find('*');
   const auto read = [&](std::string_view key) { return model.text.Integer(key, 1, kMaxDim).value_or(0); };
-  if (times == std::string_view::npos) return read(keys);
-  return read(keys.substr(0, times)) * read(keys.substr(times + 1));
+  const int64_t width =
+      times == std::string_view::npos ? read(keys) : read(keys.substr(0, times)) * read(keys.substr(times + 1));
+  if (width != 0 || model.family->width == 0) return width;
+  defaults.push_back({model.text.PathOf(keys), DefaultText(model, absl::StrCat(model.family->width))});
+  return model.family->width;
 }
 
 // A sinusoidal layer type of the model's own width.

@@ -4,6 +4,7 @@
 
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/layer_groups.h"
+#include "server/resolve/layer_patterns.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -33,34 +34,6 @@ void ReadDualBase(const Model& model, int64_t period, ModelEncoding& out) {
         return group == kSliding ? LocalRule(model, "rope_local_base_freq", 10000) : DefaultRule(model);
       },
       out);
-}
-
-// Layers by a list of flags: 1 rotates, 0 does not.
-std::vector<LayerGroup> RopeAndNope(const Model& model) {
-  std::vector<Note> ignored;
-  auto flags = model.text.Integers("no_rope_layers", 0, 1).value_or(std::vector<int64_t>());
-  if (static_cast<int64_t>(flags.size()) > kMaxLayers) {
-    model.problems->Fail(model.text.PathOf("no_rope_layers"), absl::StrCat(flags.size(), " entries"),
-                         absl::StrCat("at most ", kMaxLayers));
-    return {};
-  }
-  const bool from_class = flags.empty();
-  if (from_class) {
-    const int64_t interval = model.text.Integer("no_rope_layer_interval", 1, kMaxLayers).value_or(4);
-    const int64_t count = model.NumLayers(ignored);
-    for (int64_t i = 0; i < count; ++i) flags.push_back((i + 1) % interval != 0 ? 1 : 0);
-  }
-  const std::string_view count_key = model.text.FirstOf({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
-  if (!from_class && !count_key.empty() && model.NumLayers(ignored) != static_cast<int64_t>(flags.size())) {
-    model.problems->Warn(model.text.PathOf("no_rope_layers"),
-                         absl::StrCat("has ", flags.size(), " entries, not one per layer; they are taken as they stand"));
-  }
-  std::vector<std::string> names;
-  for (const int64_t flag : flags) names.push_back(flag != 0 ? "rope_layers" : "nope_layers");
-  std::vector<LayerGroup> groups = GroupByName(names);
-  if (from_class) NotePattern(model, "no_rope_layers", groups);
-  if (groups.size() == 1 && groups.front().name == "rope_layers") groups.front() = {};
-  return groups;
 }
 
 }  // namespace
@@ -147,7 +120,8 @@ void ReadCohere2(const Model& model, ModelEncoding& out) {
 }
 
 void ReadExaone4(const Model& model, ModelEncoding& out) {
-  const bool windowed = model.text.Has("sliding_window");
+  const bool from_class = !model.text.Has("sliding_window") && !model.text.IsNull("sliding_window");
+  const bool windowed = from_class || model.text.Has("sliding_window");
   constexpr std::string_view kPatternKey = "sliding_window_pattern";
   std::string letters;  // "LLLG": local and global
   int64_t period = windowed ? 4 : 0;
@@ -170,6 +144,9 @@ void ReadExaone4(const Model& model, ModelEncoding& out) {
         return rule;
       },
       out);
+  for (LayerEncoding& layer : out.layers) {
+    if (from_class) layer.defaults.push_back({model.text.PathOf("sliding_window"), DefaultText(model, "4096")});
+  }
 }
 
 void ReadNopeList(const Model& model, ModelEncoding& out) {
@@ -214,8 +191,11 @@ void ReadDeepseekV4(const Model& model, ModelEncoding& out) {
   } else if (const auto ratios = model.text.Integers("compress_ratios", 0, int64_t{1} << 20)) {
     for (const int64_t ratio : *ratios) names.push_back(ratio == 0 ? "main" : "compress");
   }
+  const bool from_class = names.empty();
+  // By default every layer compresses its keys, in one of two ways.
+  if (from_class) names.assign(static_cast<size_t>(model.NumLayers(defaults)), "compress");
   std::vector<LayerGroup> groups = GroupByName(names);
-  if (groups.empty()) groups = {{"main", {}, {}, {}}, {"compress", {}, {}, {}}};
+  if (from_class) NotePattern(model, "layer_types", groups);
   const int64_t head_dim = model.HeadDim(defaults);
   const int64_t rotary = model.text.Integer("qk_rope_head_dim", 1, kMaxHeadDim).value_or(0);
   ReadGroups(

@@ -12,8 +12,8 @@ constexpr Family kFamilies[] = {
 // By position_embedding_type.
 {.model_type = "bert", .read = &ReadBert, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
 {.model_type = "jinabert", .read = &ReadBert, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPlain},
-{.model_type = "electra", .read = &ReadBert, .hidden = 256, .heads = 4, .layers = 12, .max_position = 512, .width_key = "embedding_size", .learned = LearnedRule::kPlain},
-{.model_type = "albert", .read = &ReadBert, .hidden = 4096, .heads = 64, .layers = 12, .max_position = 512, .width_key = "embedding_size", .learned = LearnedRule::kPlain},
+{.model_type = "electra", .read = &ReadBert, .hidden = 256, .heads = 4, .layers = 12, .max_position = 512, .width_key = "embedding_size", .width = 128, .learned = LearnedRule::kPlain},
+{.model_type = "albert", .read = &ReadBert, .hidden = 4096, .heads = 64, .layers = 12, .max_position = 512, .width_key = "embedding_size", .width = 128, .learned = LearnedRule::kPlain},
 {.model_type = "roberta", .read = &ReadBert, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
 {.model_type = "camembert", .read = &ReadBert, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},
 {.model_type = "xlmroberta", .read = &ReadBert, .hidden = 768, .heads = 12, .layers = 12, .max_position = 512, .learned = LearnedRule::kPadding},

@@ -5,6 +5,7 @@
 
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/layer_groups.h"
+#include "server/resolve/layer_patterns.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -12,7 +13,27 @@ namespace {
 
 // One schedule (or those of the file's own dicts), with the class's rule for all of them.
 void ReadWithRule(const Model& model, const GroupRule& rule, ModelEncoding& out) {
-  ReadGroups(model, GroupsFromFile(model), [&](std::string_view) { return rule; }, out);
+  ReadGroups(
+      model, GroupsOfModel(model),
+      [&](std::string_view group) {
+        GroupRule of_group = rule;
+        of_group.rotates = TypeRotates(model, group);
+        if (const int64_t width = GlobalHeadDim(model, group); width != 0) of_group.request.head_dim = width;
+        return of_group;
+      },
+      out);
+}
+
+// The same, where the class says layer by layer which rotate.
+void ReadNopeLayers(const Model& model, const GroupRule& rule, ModelEncoding& out) {
+  ReadGroups(
+      model, RopeAndNope(model),
+      [&](std::string_view group) {
+        GroupRule of_group = rule;
+        of_group.rotates = group != "nope_layers";
+        return of_group;
+      },
+      out);
 }
 
 // Molmo 2: the dict's scaling reaches the listed layers only, its base all of them.
@@ -50,6 +71,9 @@ void ReadRope(const Model& model, ModelEncoding& out) {
     return;
   }
   if (model.text.IsList("rope_scaling_layers")) return ReadScaledLayers(model, out);
+  const std::string_view family = model.family->model_type;
+  if (family == "museglimmer" || family == "musespark") return ReadLayerBases(model, false, out);
+  if (family.starts_with("granite") && model.text.IsList("layer_rope_theta")) return ReadLayerBases(model, true, out);
   ReadWithRule(model, DefaultRule(model), out);
 }
 
@@ -197,7 +221,11 @@ void ReadMla(const Model& model, ModelEncoding& out) {
   rule.request.deepseek_softmax = true;
   const Pairing pairing = MlaPairing(model, defaults);
   rule.request.pairing = pairing;
-  ReadWithRule(model, rule, out);
+  if (model.family->model_type == "mistrallarge4") {
+    ReadNopeLayers(model, rule, out);
+  } else {
+    ReadWithRule(model, rule, out);
+  }
   for (LayerEncoding& layer : out.layers) {
     layer.defaults.insert(layer.defaults.begin(), defaults.begin(), defaults.end());
     if (layer.kind != PositionKind::kRope) continue;

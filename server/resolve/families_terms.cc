@@ -22,6 +22,7 @@ std::optional<int64_t> PositiveInteger(const Model& model, std::string_view key)
 // A list of names, or the same in one string: "p2c|c2p".
 std::vector<std::string> TermNames(const Model& model) {
   constexpr std::string_view kKey = "pos_att_type";
+  if (model.family->model_type == "sewd" && !model.text.Has(kKey)) return {"p2c", "c2p"};  // the class's default
   if (model.text.IsList(kKey)) return model.text.Strings(kKey).value_or(std::vector<std::string>());
   std::vector<std::string> names;
   std::string name;
@@ -55,7 +56,8 @@ DebertaKeys ReadDebertaKeys(const Model& model) {
                                             : "names other than c2p and p2c are not read");
   }
   keys.counted_terms = keys.first_version ? static_cast<int64_t>(names.size()) : int64_t{keys.c2p} + int64_t{keys.p2c};
-  const std::string norm = model.text.String("norm_rel_ebd").value_or("none");
+  const bool speech = model.family->model_type == "sewd";  // the class's defaults differ
+  const std::string norm = model.text.String("norm_rel_ebd").value_or(speech ? "layer_norm" : "none");
   if (keys.first_version) {
     for (const std::string_view key : {"position_buckets", "share_att_key", "norm_rel_ebd"}) {
       if (model.text.Has(key))
@@ -63,7 +65,7 @@ DebertaKeys ReadDebertaKeys(const Model& model) {
     }
     return keys;
   }
-  keys.shared = model.text.IsTrue("share_att_key");
+  keys.shared = model.text.Bool("share_att_key").value_or(speech);
   keys.normed = norm.find("layer_norm") != std::string::npos;
   return keys;
 }
@@ -181,7 +183,8 @@ void ReadDeberta(const Model& model, ModelEncoding& out) {
   DebertaSpec spec;
   spec.c2p = keys.c2p;
   spec.p2c = keys.p2c;
-  spec.position_buckets = keys.first_version ? 0 : PositiveInteger(model, "position_buckets").value_or(0);
+  const int64_t buckets = model.family->model_type == "sewd" && !model.text.Has("position_buckets") ? 256 : 0;
+  spec.position_buckets = keys.first_version ? 0 : PositiveInteger(model, "position_buckets").value_or(buckets);
   spec.max_relative_positions = PositiveInteger(model, "max_relative_positions");
   if (!spec.max_relative_positions) {
     spec.max_relative_positions = model.MaxPosition();

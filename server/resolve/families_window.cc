@@ -167,8 +167,9 @@ void ReadSwin(const Model& model, ModelEncoding& out) {
   Extent window = model.problems->ok() ? Sides(model, "window_size", kMaxWindow) : Extent();
   if (!model.problems->ok()) return;
   if (window.height == 0) {
-    window = {7, 7};
-    stages.defaults.push_back({model.text.PathOf("window_size"), DefaultText(model, "7")});
+    const int64_t side = model.family->model_type == "swin2sr" || model.family->model_type == "clapaudiomodel" ? 8 : 7;
+    window = {side, side};
+    stages.defaults.push_back({model.text.PathOf("window_size"), DefaultText(model, absl::StrCat(side))});
   }
   const bool restoration = model.family->model_type == "swin2sr";  // no stage merges patches
   const Extent grid = PatchGrid(model, restoration ? 64 : 224, restoration ? 1 : 4, stages.defaults);

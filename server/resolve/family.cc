@@ -65,6 +65,7 @@ const Family* FindFamilyOfArchitecture(std::string_view architecture) { return F
 int64_t Model::Hidden(std::vector<Note>& defaults) const {
   const std::string_view own = family->width_key;
   if (!own.empty() && text.IsNumber(own)) return text.Integer(own, 1, kMaxWidth).value_or(0);
+  if (!own.empty() && family->width != 0) return FromClass(*this, own, family->width, defaults);
   const auto key = text.FirstOf({"hidden_size", "d_model", "n_embd", "emb_dim", "dim", "model_dim"});
   if (!key.empty()) return text.Integer(key, 1, kMaxWidth).value_or(0);
   return FromClass(*this, "hidden_size", family->hidden, defaults);

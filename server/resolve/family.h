@@ -82,6 +82,7 @@ struct Family {
   GridRule grid = GridRule::kReset;  // of an image tower
   SinusoidRule sinusoid = SinusoidRule::kNone;
   std::string_view width_key = {};  // of a table, where it is not the hidden size
+  int64_t width = 0;                // the class's default of it
   LearnedRule learned = LearnedRule::kUnknown;
   std::string_view rows_key = {};  // of a learned table, where it is not one of the usual names
   int64_t extra_rows = 0;          // of an image's table: class tokens

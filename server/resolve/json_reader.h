@@ -55,6 +55,7 @@ class JsonObject {
   bool IsEmpty() const { return members_->empty(); }
   std::vector<std::string> Keys() const;  // in the order of the file
   std::string PathOf(std::string_view key) const;
+  const std::string& path() const { return path_; }  // empty for the file itself
 
   // The first key of the list that is there and not null; empty when none is.
   std::string_view FirstOf(std::initializer_list<std::string_view> keys) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
@@ -28,6 +29,32 @@ bool HasAttention(std::string_view type) {
   return std::find(std::begin(kNoAttention), std::end(kNoAttention), type) == std::end(kNoAttention);
 }
 
+// Types that transformers 5.24.0 allows, under their present and their older names.
+constexpr std::string_view kKnownTypes[] = {"full_attention",
+                                            "sliding_attention",
+                                            "chunked_attention",
+                                            "window_attention",
+                                            "indexed_attention",
+                                            "compressed_sparse_attention",
+                                            "heavily_compressed_attention",
+                                            "minimax_m3_sparse",
+                                            "hybrid",
+                                            "hybrid_sliding",
+                                            "reference_sliding_attention",
+                                            "attention",
+                                            "deepseek_sparse_attention",
+                                            "qwen_sparse_attention"};
+
+void WarnUnknownTypes(const Model& model, std::string_view key, const std::vector<LayerGroup>& groups) {
+  for (const LayerGroup& group : groups) {
+    const auto known = std::find(std::begin(kKnownTypes), std::end(kKnownTypes), group.name);
+    if (known != std::end(kKnownTypes) || !HasAttention(group.name)) continue;
+    model.problems->Warn(model.text.PathOf(key),
+                         absl::StrCat("\"", absl::CHexEscape(group.name), "\" is no known type of layers (transformers 5 ",
+                                      "refuses it): the ", group.layers.size(), " layers are read like any others"));
+  }
+}
+
 // The class's own dict, where the file has none.
 RopeDicts DictsOrClassDefault(const Model& model, rapidjson::Document& storage, std::vector<Note>& defaults) {
   RopeDicts dicts = FindRopeDicts(model);
@@ -43,6 +70,7 @@ RopeDicts DictsOrClassDefault(const Model& model, rapidjson::Document& storage, 
   const JsonObject dict(storage, model.text.PathOf("rope_parameters"), model.problems);
   for (const std::string& key : dict.Keys()) {
     if (dict.IsObject(key)) dicts.nested.emplace_back(key, dict.Object(key));
+    if (dict.IsNull(key)) dicts.nested.emplace_back(key, std::nullopt);
   }
   if (dicts.nested.empty()) dicts.flat = dict;
   return dicts;
@@ -88,16 +116,18 @@ std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names) {
 }
 
 std::vector<LayerGroup> GroupsFromFile(const Model& model) {
-  auto names = model.text.Strings("layer_types");
+  std::string_view key = model.text.FirstOf({"layer_types", "layers_block_type"});
+  if (key.empty()) key = "layer_types";
+  auto names = model.text.Strings(key);
   if (!names || names->empty()) return {};
   if (static_cast<int64_t>(names->size()) > kMaxLayers) {
-    model.problems->Fail(model.text.PathOf("layer_types"), absl::StrCat(names->size(), " entries"),
+    model.problems->Fail(model.text.PathOf(key), absl::StrCat(names->size(), " entries"),
                          absl::StrCat("at most ", kMaxLayers));
     return {};
   }
   for (size_t i = 0; i < names->size(); ++i) {
     if ((*names)[i].size() <= kMaxLayerTypeLength) continue;
-    model.problems->Fail(absl::StrCat(model.text.PathOf("layer_types"), "[", i, "]"),
+    model.problems->Fail(absl::StrCat(model.text.PathOf(key), "[", i, "]"),
                          absl::StrCat("a name of ", (*names)[i].size(), " bytes"),
                          absl::StrCat("at most ", kMaxLayerTypeLength));
     return {};
@@ -105,22 +135,27 @@ std::vector<LayerGroup> GroupsFromFile(const Model& model) {
   std::vector<Note> ignored;
   const std::string_view count_key = model.text.FirstOf({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
   if (!count_key.empty() && model.NumLayers(ignored) != static_cast<int64_t>(names->size())) {
-    model.problems->Warn(model.text.PathOf("layer_types"),
+    model.problems->Warn(model.text.PathOf(key),
                          absl::StrCat("has ", names->size(), " entries, not one per layer; they are taken as they stand"));
   }
   std::vector<LayerGroup> groups = GroupByName(*names);
   if (groups.size() > kMaxLayerTypes) {
-    model.problems->Fail(model.text.PathOf("layer_types"), absl::StrCat(groups.size(), " different types"),
+    model.problems->Fail(model.text.PathOf(key), absl::StrCat(groups.size(), " different types"),
                          absl::StrCat("at most ", kMaxLayerTypes));
     return {};
   }
+  WarnUnknownTypes(model, key, groups);
+  return WithAttention(model, key, std::move(groups));
+}
+
+std::vector<LayerGroup> WithAttention(const Model& model, std::string_view key, std::vector<LayerGroup> groups) {
   const auto attends = [](const LayerGroup& group) { return HasAttention(group.name); };
   std::vector<LayerGroup> kept;
   std::copy_if(groups.begin(), groups.end(), std::back_inserter(kept), attends);
   if (kept.size() == groups.size() || kept.empty()) return groups;
   for (const LayerGroup& group : groups) {
     if (attends(group)) continue;
-    model.problems->Warn(model.text.PathOf("layer_types"),
+    model.problems->Warn(model.text.PathOf(key),
                          absl::StrCat("the ", group.layers.size(), " layers of type ", group.name, " carry no positions"));
   }
   if (kept.size() == 1) kept.front().entry = std::exchange(kept.front().name, {});

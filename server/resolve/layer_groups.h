@@ -36,6 +36,10 @@ std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names);
 // one type remains beside them, that is the model's single schedule, without a name.
 std::vector<LayerGroup> GroupsFromFile(const Model& model);
 
+// Groups without those that have no attention, of which there is a warning at `key`. Where one group is left, it is the
+// model's single schedule; where none is, all stay.
+std::vector<LayerGroup> WithAttention(const Model& model, std::string_view key, std::vector<LayerGroup> groups);
+
 // As GroupsFromFile, else by `pattern`, the name of layer i of n.
 std::vector<LayerGroup> GroupsOr(const Model& model, const std::function<std::string(int64_t i, int64_t n)>& pattern);
 

@@ -110,7 +110,9 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
   const bool wrapper = (family == &kUnknownFamily || text.IsObject("decoder")) && !PartsBeside(path).empty() &&
                        !model.HasRopeKeys() && text.FirstOf({"hidden_size", "d_model", "n_embd"}).empty();
   if (!wrapper && unknown_part && !model.HasRopeKeys()) {
-    problems.Warn(network.object.PathOf("model_type"), absl::StrCat("not read: class ", type_name, " is unknown"));
+    const bool named = network.object.Has("model_type");
+    problems.Warn(named ? network.object.PathOf("model_type") : network.object.path(),
+                  absl::StrCat("not read: class ", type_name, " is unknown"));
   } else if (!wrapper && problems.ok()) {
     family->read(model, out);
     AddClassTables(model, out);
@@ -137,6 +139,7 @@ absl::StatusOr<ModelEncoding> ReadModelConfig(std::string_view json) {
   rapidjson::Document document;
   if (absl::Status status = ParseConfig(json, document); !status.ok()) return status;
   Problems problems;
+  AddDefaultParts(document, problems);
   ModelEncoding out;
   ReadNetwork({JsonObject(document, "", &problems), "", "", "", 0}, problems, out);
   if (!problems.ok()) return problems.status();

@@ -21,9 +21,25 @@ bool IsOneOf(std::string_view key, const std::string_view* begin, const std::str
   return std::find(begin, end, key) != end;
 }
 
+// Dicts of settings have such names too. A network names its class, is known by the class around it, or has a size.
+bool DescribesNetwork(const JsonObject& object, const std::string& key) {
+  const JsonObject inner = *object.Object(key);
+  if (inner.Has("model_type") || inner.Has("architectures")) return true;
+  constexpr std::string_view kSizes[] = {
+      "hidden_size",     "d_model",    "n_embd",         "embed_dim",         "width",
+      "hidden_dim",      "dim",        "model_dim",      "num_hidden_layers", "num_layers",
+      "n_layer",         "n_layers",   "encoder_layers", "decoder_layers",    "depth",
+      "depths",          "rope_theta", "rope_scaling",   "image_size",        "max_position_embeddings",
+      "rope_parameters", "text_config"};
+  Problems quiet;
+  const std::string parent = object.Reporting(&quiet).String("model_type").value_or("");
+  return std::any_of(std::begin(kSizes), std::end(kSizes), [&](std::string_view size) { return inner.Has(size); }) ||
+         !ClassOfPart(parent, key).empty();
+}
+
 bool IsPart(const JsonObject& object, const std::string& key) {
   if (!object.IsObject(key) || IsOneOf(key, std::begin(kNoParts), std::end(kNoParts))) return false;
-  if (std::string_view(key).ends_with(kConfig)) return true;
+  if (std::string_view(key).ends_with(kConfig)) return DescribesNetwork(object, key);
   return IsOneOf(key, std::begin(kPlainKeys), std::end(kPlainKeys));
 }
 

@@ -38,12 +38,17 @@ std::vector<Part> PartsBeside(const TextPath& path);
 struct PartClass {
   std::string_view parent;  // a family's name
   std::string_view key;
-  std::string_view model_type;  // a family's name
+  std::string_view model_type;     // as the library writes it
+  std::string_view defaults = {};  // JSON: what the class around it changes in the part's own defaults; may be empty
 };
 std::span<const PartClass> PartClasses();
 
 // The class of a part whose own configuration does not name it, by the class around it and the key; empty: not known.
 std::string_view ClassOfPart(std::string_view parent_type, std::string_view key);
+
+// Puts the sub-configurations that the classes of a file would make by themselves where it has none, each with the class's
+// defaults and a warning in `problems`. A language model whose keys stand beside the others is left as it is.
+void AddDefaultParts(rapidjson::Document& document, Problems& problems);
 
 // "audio" under "talker" is "talker.audio".
 std::string JoinPart(std::string_view outer, std::string_view inner);

@@ -16,14 +16,11 @@
 namespace phasor::server {
 namespace {
 
-// A value and the key that it came from.
-struct Found {
-  double value = 0;
-  std::string path;
-};
+using Found = FoundNumber;
 
 std::optional<Found> TopLevelTheta(const Model& model, const RopeRequest& request) {
   const JsonObject& text = model.text;
+  if (request.theta) return request.theta;
   std::string_view key = request.theta_key;
   if (key.empty()) key = text.FirstOf({"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"});
   if (key.empty() || !text.Has(key)) return std::nullopt;
@@ -159,8 +156,17 @@ std::vector<int64_t> SectionsOfClass(const Model& model, int64_t pairs) {
     if (section != 0) sections.push_back(section);
   }
   if (sections.empty() && family.axes > 0) sections.assign(static_cast<size_t>(family.axes), pairs / family.axes);
+  const bool interleaved = family.axis_layout == AxisLayout::kInterleaved;
+  if (interleaved && sections.size() == 3) {
+    // Rows and columns take every third pair up to the head's last; time has the others.
+    for (int64_t axis : {1, 2}) {
+      int64_t& section = sections[static_cast<size_t>(axis)];
+      section = std::min(section, (pairs - axis + 2) / 3);
+    }
+    sections[0] = pairs - sections[1] - sections[2];
+  }
   const int64_t sum = std::accumulate(sections.begin(), sections.end(), int64_t{0});
-  const bool fits = family.axis_layout == AxisLayout::kInterleaved ? sum <= pairs : sum == pairs;
+  const bool fits = interleaved ? sum <= pairs : sum == pairs;
   return fits ? sections : std::vector<int64_t>();
 }
 

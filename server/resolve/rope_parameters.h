@@ -29,6 +29,12 @@ inline constexpr size_t kMaxLayerTypeLength = 64;
 
 RopeDicts FindRopeDicts(const Model& model);
 
+// A value and the key that it came from.
+struct FoundNumber {
+  double value = 0;
+  std::string path;
+};
+
 // What a family's reader decided about one layer type before its dict is read.
 struct RopeRequest {
   std::string layer_type;
@@ -38,6 +44,7 @@ struct RopeRequest {
   bool scaled = true;                // false: the dict's scaling does not reach these layers (its rope_theta may)
   bool dict_theta = true;            // whether the dict's rope_theta is meant for these layers
   std::string_view theta_key = {};   // top-level key; empty: rope_theta and its aliases
+  std::optional<FoundNumber> theta;  // in place of theta_key, where the base is not a number by itself (a list by layer)
   double default_base = 10000;
   double default_partial = 1;
   double base_multiplier = 1;  // ChatGLM's rope_ratio

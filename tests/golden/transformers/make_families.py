@@ -63,9 +63,35 @@ def flagged(model_type):
     return any("rope_interleave" in entry for entry in PAIRINGS.get(model_type, []))
 
 
+# Keys of a sub-configuration that readers of positions look at, and those of that kind that they do not.
+SIZES = re.compile(r"size|dim|heads|layers|depth|width|embed|position|rope|rotary|theta|window|pattern|interval|length|d_model|scal|clip|offset|^architecture$|^backbone$")
+NOT_SIZES = re.compile(r"vocab|intermediate|dropout|drop_|token|initializer|chunk_size_feed|output_|eps$|batch|kernel|norm|layer_types")
+
+
+def differing(part, default):
+    """What a class changes in the defaults of its part's class."""
+    if default is None:
+        default = {}
+    part, default = dict(part), dict(default)
+    # A base by itself is a plain key; a head's width says itself where it would follow from what differs.
+    if set(part.get("rope_parameters") or {}) == {"rope_theta", "rope_type"} and part["rope_parameters"]["rope_type"] == "default":
+        if part["rope_parameters"] != default.get("rope_parameters"):
+            part["rope_theta"] = part["rope_parameters"]["rope_theta"]
+        del part["rope_parameters"]
+    if any(part.get(key) != default.get(key) for key in ("hidden_size", "num_attention_heads")):
+        default.pop("head_dim", None)
+    return {
+        key: value
+        for key, value in part.items()
+        if SIZES.search(key) and not NOT_SIZES.search(key) and value is not None and not (isinstance(value, dict) and value.get("model_type"))
+        and default.get(key) != value
+    }
+
+
 def evidence(cases):
     """What the library builds for every model_type, wherever in a model it was seen."""
     own, parts = {}, {}
+    defaults = {case["type"]: case["config"] for case in cases if "config" in case}
     for case in cases:
         config = case.get("config")
         if not config:
@@ -82,8 +108,12 @@ def evidence(cases):
             parent, at = stack.pop()
             for key, value in at.items():
                 if isinstance(value, dict) and value.get("model_type"):
-                    parts.setdefault((normalised(parent), key), normalised(value["model_type"]))
-                    stack.append((value["model_type"], value))
+                    kind = value["model_type"]
+                    row = (kind, differing(value, defaults.get(kind)))
+                    # What a class says of its parts by itself goes before what another says of them.
+                    if parent == case["type"] or (normalised(parent), key) not in parts:
+                        parts[normalised(parent), key] = row
+                    stack.append((kind, value))
     return own, parts
 
 
@@ -212,8 +242,9 @@ def row(model_type, config, entries, is_wrapper):
         fields |= {"read": "&ReadOther", "other": f'"{other}"'}
     if fields["read"] is None:
         fields["read"] = "&ReadParts" if is_wrapper else "&ReadOther" if "other" in kinds else "&ReadNone"
-    fields["hidden"] = whole(first(config, "hidden_size", "d_model", "n_embd", "embed_dim", "dim"))
-    fields["heads"] = whole(first(config, "num_attention_heads", "n_head", "num_heads", "encoder_attention_heads"))
+    fields["hidden"] = whole(first(config, "hidden_size", "d_model", "n_embd", "embed_dim", "dim", "memory_attention_hidden_size"))
+    heads = ("num_attention_heads", "n_head", "num_heads", "encoder_attention_heads", "encoder_num_attention_heads", "memory_attention_num_attention_heads")
+    fields["heads"] = whole(first(config, *heads))
     fields["kv_heads"] = whole(first(config, "num_key_value_heads", "num_kv_heads"))
     fields["layers"] = whole(first(config, "num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "depth"))
     head_dim = whole(first(config, "head_dim"))
@@ -255,12 +286,13 @@ def row(model_type, config, entries, is_wrapper):
             fields["qk_rope_head_dim"] = whole(first(config, "qk_rope_head_dim"))
         special = any(v.get("rope_type", "default") != "default" for v in (nested or {"": params}).values())
         if nested or special:
-            fields["rope_parameters"] = f'R"({json.dumps(nested or params, separators=(",", ":"))})"'
+            kept = {k: v for k, v in params.items() if isinstance(v, dict) or v is None} if nested else params
+            fields["rope_parameters"] = f'R"({json.dumps(kept, separators=(",", ":"))})"'
         if rope["kind"] == "axial" and not nested:
             fields.update(grid_rule(rope, fields, config))
         elif rope["kind"] != "rope":
             fields["mrope"] = "true"
-            if rope.get("sections") and "mrope_section" not in main:
+            if rope.get("sections"):
                 fields["sections"] = "{" + ", ".join(map(str, rope["sections"])) + "}"
             elif rope["kind"] == "axial":
                 fields["axes"] = 2
@@ -271,12 +303,14 @@ def row(model_type, config, entries, is_wrapper):
 
 ORDER = (
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
-    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other rope_interleave padding"
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key width learned rows_key extra_rows other rope_interleave padding"
 ).split()
 
 
-def line(fields):
+def line(fields, config):
     """One row; designated initialisers come in the order of the struct."""
+    if fields.get("width_key"):
+        fields["width"] = math.prod(config.get(key, 0) for key in fields["width_key"].strip('"').split("*"))
     fields = {key: fields[key] for key in ORDER if key in fields}
     return "{" + ", ".join(f".{k} = {v}" for k, v in fields.items() if v not in (0, "", None)) + "},"
 
@@ -299,7 +333,7 @@ def main():
             entries = []
         if entries and all(entry["kind"] == "random_fourier" for _, entry in entries) and not is_wrapper:
             continue  # of coordinates of prompts: a reader of its own
-        rows.append(line(row(case["type"], case["config"], entries, is_wrapper)))
+        rows.append(line(row(case["type"], case["config"], entries, is_wrapper), case["config"]))
         seen.add(name)
     rows.sort()
     files = [rows[i : i + PER_FILE] for i in range(0, len(rows), PER_FILE)]
@@ -312,9 +346,13 @@ def main():
             "constexpr Family kFamilies[] = {\n" + "\n".join(chunk) + "\n};\n// clang-format on\n\n}  // namespace\n\n"
             f"std::span<const Family> TransformersFamilies{number}() {{ return kFamilies; }}\n\n}}  // namespace phasor::server\n"
         )
-    rows = sorted(f'{{"{parent}", "{key}", "{kind}"}},' for (parent, key), kind in parts.items() if kind not in ("timmwrapper",))
+    rows = sorted(
+        f'{{"{parent}", "{key}", "{kind}"' + (f', R"({json.dumps(changes, separators=(",", ":"))})"' if changes else "") + "},"
+        for (parent, key), (kind, changes) in parts.items()
+    )
     (RESOLVE / "parts_table.cc").write_text(
-        "// Which class a sub-configuration is of, where it does not say so itself: transformers 5.24.0. Generated by\n"
+        "// Which class a sub-configuration is of, where it does not say so itself, and what a file without it gets beside that\n"
+        "// class's defaults: transformers 5.24.0. Generated by\n"
         "// tests/golden/transformers/make_families.py; change that, not this.\n"
         '#include "server/resolve/parts.h"\n\nnamespace phasor::server {\nnamespace {\n\n// clang-format off\n'
         "constexpr PartClass kParts[] = {\n" + "\n".join(rows) + "\n};\n// clang-format on\n\n}  // namespace\n\n"

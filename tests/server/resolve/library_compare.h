@@ -25,6 +25,30 @@ inline std::string Text(const Value& value, const char* key) {
   return value.HasMember(key) && value[key].IsString() ? value[key].GetString() : "";
 }
 
+inline std::string Join(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "." + b; }
+
+// The layers that an entry of the goldens is about: by the part's name, or encoder and decoder of one configuration; and by
+// layer type where the library's module tells them apart.
+inline std::vector<const LayerEncoding*> LayersOf(const ModelEncoding& model, const Value& want) {
+  const std::string group = Text(want, "group");
+  const std::string side = Text(want, "side");
+  const std::string type = Text(want, "layer_type");
+  std::vector<std::string> names{group};
+  if (!side.empty()) names.insert(names.begin(), {side, Join(group, side)});
+  for (const std::string& name : names) {
+    std::vector<const LayerEncoding*> found;
+    for (const LayerEncoding& layer : model.layers) {
+      const bool here = layer.part == name || (layer.part + layer.layer_type == name && !name.empty()) ||
+                        (!name.empty() && layer.part.empty() && layer.layer_type == name);
+      if (!here) continue;
+      if (!type.empty() && layer.layer_type != Join(layer.part, type)) continue;
+      found.push_back(&layer);
+    }
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
 inline const char* NameOf(Pairing pairing) {
   switch (pairing) {
     case Pairing::kHalfSplit:
@@ -211,6 +235,55 @@ inline std::string CompareSlopes(const LayerEncoding& layer, const Value& want) 
     }
   }
   return "";
+}
+
+inline std::string CompareRope(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  const std::string pairing = NameOf(*spec.pairing);
+  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const std::string frequencies = CompareFrequencies(std::get<AnglePlan>(resolved->plan).inv_freq, want);
+  if (!frequencies.empty()) return frequencies;
+  if (std::fabs(resolved->attention_factor - want["factor"].GetDouble()) > kTolerance) {
+    return "factor: " + std::to_string(resolved->attention_factor) + " instead of " +
+           std::to_string(want["factor"].GetDouble());
+  }
+  if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
+  return "";
+}
+
+inline std::string CompareAxes(const AnglePlan& plan, const Value& want, bool width_first) {
+  const std::string axes = Text(want, "axes");
+  if (plan.axis_of_pair.size() != axes.size()) return "pairs with an axis: " + std::to_string(plan.axis_of_pair.size());
+  const std::string order = plan.axes == 3 ? "tyx" : width_first ? "xy" : "yx";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (order[plan.axis_of_pair[i]] != axes[i])
+      return "axis of pair " + std::to_string(i) + ": " + order[plan.axis_of_pair[i]];
+  }
+  return "";
+}
+
+inline std::string CompareSeveralAxes(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
+  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
+  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  if (const std::string frequencies = CompareFrequencies(plan.inv_freq, want); !frequencies.empty()) return frequencies;
+  const std::string pairing = NameOf(*spec.pairing);
+  if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
+  const bool width_first = std::any_of(layer.warnings.begin(), layer.warnings.end(), [](const Note& note) {
+    return note.message.find("[width, height]") != std::string::npos;
+  });
+  if (want.HasMember("start")) {
+    const std::string text = "count from " + std::to_string(static_cast<int64_t>(std::lround(want["start"].GetDouble())));
+    if (std::none_of(layer.warnings.begin(), layer.warnings.end(),
+                     [&](const Note& note) { return note.message.find(text) != std::string::npos; })) {
+      return "start: does not " + text;
+    }
+  }
+  return CompareAxes(plan, want, width_first);
 }
 
 }  // namespace phasor::server

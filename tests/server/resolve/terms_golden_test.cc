@@ -362,7 +362,12 @@ TEST(TermsGolden, EveryCaseMatches) {
     SCOPED_TRACE(each["name"].GetString());
     const ModelEncoding model = Read(ToText(each["config"]));
     if (!each.HasMember("part")) {
-      EXPECT_EQ(model.layers.size(), each["layers"].Size());
+      // Parts that the file lacks are the class's own.
+      const auto given = std::count_if(model.layers.begin(), model.layers.end(), [&](const LayerEncoding& layer) {
+        return std::none_of(model.warnings.begin(), model.warnings.end(),
+                            [&](const Note& note) { return note.field == layer.part + "_config"; });
+      });
+      EXPECT_EQ(given, each["layers"].Size());
     }
     for (const Value& want : each["layers"].GetArray()) {
       SCOPED_TRACE(want["layer_type"].GetString());

@@ -41,79 +41,6 @@ std::string ToText(const Value& value) {
   return buffer.GetString();
 }
 
-std::string Join(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "." + b; }
-
-// The layers that an entry of the goldens is about: by the part's name, or encoder and decoder of one configuration; and by
-// layer type where the library's module tells them apart.
-std::vector<const LayerEncoding*> LayersOf(const ModelEncoding& model, const Value& want) {
-  const std::string group = Text(want, "group");
-  const std::string side = Text(want, "side");
-  const std::string type = Text(want, "layer_type");
-  std::vector<std::string> names{group};
-  if (!side.empty()) names.insert(names.begin(), {side, Join(group, side)});
-  for (const std::string& name : names) {
-    std::vector<const LayerEncoding*> found;
-    for (const LayerEncoding& layer : model.layers) {
-      const bool here = layer.part == name || (layer.part + layer.layer_type == name && !name.empty()) ||
-                        (!name.empty() && layer.part.empty() && layer.layer_type == name);
-      if (!here) continue;
-      if (!type.empty() && layer.layer_type != Join(layer.part, type)) continue;
-      found.push_back(&layer);
-    }
-    if (!found.empty()) return found;
-  }
-  return {};
-}
-
-std::string CompareRope(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
-  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
-  const std::string pairing = NameOf(*spec.pairing);
-  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
-  const std::string frequencies = CompareFrequencies(std::get<AnglePlan>(resolved->plan).inv_freq, want);
-  if (!frequencies.empty()) return frequencies;
-  if (std::fabs(resolved->attention_factor - want["factor"].GetDouble()) > kTolerance) {
-    return "factor: " + std::to_string(resolved->attention_factor) + " instead of " +
-           std::to_string(want["factor"].GetDouble());
-  }
-  if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
-  return "";
-}
-
-std::string CompareAxes(const AnglePlan& plan, const Value& want, bool width_first) {
-  const std::string axes = Text(want, "axes");
-  if (plan.axis_of_pair.size() != axes.size()) return "pairs with an axis: " + std::to_string(plan.axis_of_pair.size());
-  const std::string order = plan.axes == 3 ? "tyx" : width_first ? "xy" : "yx";
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (order[plan.axis_of_pair[i]] != axes[i])
-      return "axis of pair " + std::to_string(i) + ": " + order[plan.axis_of_pair[i]];
-  }
-  return "";
-}
-
-std::string CompareSeveralAxes(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
-  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
-  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
-  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
-  if (const std::string frequencies = CompareFrequencies(plan.inv_freq, want); !frequencies.empty()) return frequencies;
-  const std::string pairing = NameOf(*spec.pairing);
-  if (pairing != Text(want, "pairing")) return "pairing: " + pairing + " instead of " + Text(want, "pairing");
-  const bool width_first = std::any_of(layer.warnings.begin(), layer.warnings.end(), [](const Note& note) {
-    return note.message.find("[width, height]") != std::string::npos;
-  });
-  if (want.HasMember("start")) {
-    const std::string text = "count from " + std::to_string(static_cast<int64_t>(std::lround(want["start"].GetDouble())));
-    if (std::none_of(layer.warnings.begin(), layer.warnings.end(),
-                     [&](const Note& note) { return note.message.find(text) != std::string::npos; })) {
-      return "start: does not " + text;
-    }
-  }
-  return CompareAxes(plan, want, width_first);
-}
-
 // Rows and columns turn halves of the head by themselves: two rotations of one axis, one after the other.
 std::string CompareHalves(const ModelEncoding& model, const Value& want) {
   const auto layers = LayersOf(model, want);
@@ -443,6 +370,37 @@ TEST(TransformersGolden, NumbersOfEveryClassMatch) {
   EXPECT_GE(outcome.compared, 700);
   for (const auto& [kind, count] : outcome.count) std::printf("%5d %s\n", count, kind.c_str());
   std::printf("%d entries compared; %zu exceptions\n", outcome.compared, exceptions.size());
+}
+
+// A file that says no more than its class: every number is the class's default.
+TEST(TransformersGolden, DefaultsOfEveryClassMatch) {
+  auto cases = Cases();
+  for (Case& each : cases) {
+    if (each.config.empty()) continue;
+    each.config = R"({"model_type":")" + each.type + R"("})";
+  }
+  const Outcome outcome = Compare(cases);
+  const auto exceptions = Reasons("exceptions.json");
+  const auto of_defaults = Reasons("defaults_exceptions.json");
+  for (const auto& [type, problems] : outcome.problems) {
+    for (const std::string& problem : problems) {
+      if (exceptions.contains(type) || of_defaults.contains(type)) continue;
+      ADD_FAILURE() << type << " | " << problem;
+    }
+  }
+  for (const auto& [type, reason] : of_defaults) {
+    EXPECT_TRUE(outcome.problems.contains(type)) << type << " is listed as an exception and matches";
+    EXPECT_GE(reason.size(), 20u) << type;
+    const auto model = ReadModelConfig(R"({"model_type":")" + type + R"("})");
+    ASSERT_TRUE(model.ok()) << type;
+    const bool said = std::any_of(model->layers.begin(), model->layers.end(), [](const LayerEncoding& layer) {
+      return std::any_of(layer.warnings.begin(), layer.warnings.end(),
+                         [](const Note& note) { return note.message.find("transformers 5 takes") != std::string::npos; });
+    });
+    EXPECT_TRUE(said || reason.find("base") == std::string::npos) << type << " does not name the new base";
+  }
+  std::printf("%d entries of defaults compared; %zu exceptions more\n", outcome.compared, of_defaults.size());
+  EXPECT_GE(outcome.compared, 700);
 }
 
 }  // namespace
