@@ -122,6 +122,9 @@ void ReadLoftr(const Model& model, ModelEncoding& out) {
   spec.pairing = Pairing::kInterleaved;
   spec.schedule = InvFreqSchedule{std::move(twins)};
   spec.axes = RopeAxes{{pairs, pairs}, AxisLayout::kInterleaved};
+  if (const int64_t heads = model.Heads(layer.defaults); heads != 0) {
+    layer.softmax_scale = InverseSqrt(static_cast<double>(std::max<int64_t>(width / heads, 1)));
+  }
   layer.warnings.push_back({model.text.PathOf("hidden_size"),
                             absl::StrCat("q and k are turned before they are split into heads: head_dim is the whole width ",
                                          width, ", with one head")});

@@ -73,7 +73,7 @@ void ReadModernBert(const Model& model, ModelEncoding& out) {
   };
   if (model.text.Has("rope_scaling")) {
     model.problems->Warn(model.text.PathOf("rope_scaling"),
-                         "applied to both layer types, as transformers 5 does; before 5 the class did not read it");
+                         "applied to both layer types; before transformers 5 the class did not read it");
   }
   ReadGroups(
       model, GroupsOr(model, pattern),

@@ -2,6 +2,7 @@
 
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/layer_groups.h"
+#include "server/resolve/library_readings.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -13,7 +14,10 @@ std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pai
   const auto canonical = Canonicalize(one);
   const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
   if (!resolved.ok()) {
-    model.problems->Fail(resolved.status());
+    const auto error = SpecErrorOf(resolved.status());
+    const bool of_base = error && error->field.ends_with("base");
+    model.problems->Fail(of_base ? MakeSpecError(model.text.PathOf("rope_theta"), error->given, error->allowed)
+                                 : resolved.status());
     return {};
   }
   return std::get<AnglePlan>(resolved->plan).inv_freq;
@@ -112,6 +116,7 @@ void ReadVisionRope(const Model& model, ModelEncoding& out) {
   const int64_t axes = rule == GridRule::kResetThree ? 3 : 2;
   const int64_t pairs = grid.head_dim / axes / 2;  // of one axis
   FillFacts(model, grid.head_dim, grid.layer);
+  WarnAxialScaling(model, grid.layer);
   if (rule == GridRule::kHalvesOfTheHead) {
     AddHalf(model, grid, "height", 0, out);
     return AddHalf(model, grid, "width", grid.head_dim / 2, out);

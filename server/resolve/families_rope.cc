@@ -107,6 +107,20 @@ void ReadNeoX(const Model& model, ModelEncoding& out) {
     model.problems->Warn(model.text.PathOf("rope_theta"),
                          absl::StrCat("class ", model.type_name, " reads rotary_emb_base and ignores this key"));
   }
+  constexpr std::string_view kShare = "partial_rotary_factor";
+  const auto dict = FlatRopeDict(model);
+  if (!dict || !dict->Has(kShare)) {
+    // rotary_pct alone counts; what the file does not say is the class's.
+    const auto share = model.text.Number("rotary_pct");
+    if (share) rule.request.partial = FoundNumber{*share, model.text.PathOf("rotary_pct")};
+    if (!share && model.text.Has(kShare)) {
+      rule.request.partial = FoundNumber{rule.request.default_partial, model.text.PathOf("rotary_pct")};
+    }
+    if (model.text.Has(kShare)) {
+      model.problems->Warn(model.text.PathOf(kShare),
+                           absl::StrCat("class ", model.type_name, " reads rotary_pct and ignores this key"));
+    }
+  }
   ReadWithRule(model, rule, out);
 }
 

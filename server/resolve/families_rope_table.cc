@@ -29,6 +29,12 @@ constexpr std::string_view kGemma4Rope =
     R"({"full_attention":{"rope_type":"proportional","partial_rotary_factor":0.25,"rope_theta":1000000.0},)"
     R"("sliding_attention":{"rope_type":"default","rope_theta":10000.0}})";
 
+constexpr std::string_view kUltraBertRope = R"({"full_attention":{"rope_type":"default","rope_theta":2560000.0},)"
+                                            R"("sliding_attention":{"rope_type":"default","rope_theta":10000.0}})";
+constexpr std::string_view kDots3Rope = R"({"indexed_attention":{"rope_type":"default","rope_theta":80000000.0},)"
+                                        R"("full_attention":{"rope_type":"default","rope_theta":80000000.0},)"
+                                        R"("sliding_attention":{"rope_type":"default","rope_theta":50000.0}})";
+
 // clang-format off
 constexpr Family kFamilies[] = {
 // LLaMA's reading: hidden, heads, kv_heads, layers, head_dim, max_position, base, partial
@@ -120,6 +126,11 @@ constexpr Family kFamilies[] = {
 {.model_type = "minicpm3", .read = &ReadMla, .hidden = 2560, .heads = 40, .kv_heads = 40, .layers = 62, .max_position = 32768, .qk_nope_head_dim = 64, .qk_rope_head_dim = 32},
 // Layer types that differ.
 {"gemma3", &ReadGemma3, 2304, 8, 4, 26, 256, 131072, 1e6, 1, Pairing::kHalfSplit, kQueryScalar},
+{"t5gemma2", &ReadGemma3, 2304, 8, 4, 26, 256, 131072, 1e6, 1, Pairing::kHalfSplit, kQueryScalar},
+{"t5gemma2decoder", &ReadGemma3, 2304, 8, 4, 26, 256, 131072, 1e6, 1, Pairing::kHalfSplit, kQueryScalar},
+{.model_type = "step3p5", .read = &ReadStep3p5, .hidden = 4096, .heads = 64, .kv_heads = 8, .layers = 45, .head_dim = 128, .max_position = 128000, .softmax = SoftmaxRule::kQueryPreAttentionOrHead},
+{.model_type = "ultrabert", .read = &ReadUltraBert, .hidden = 4096, .heads = 32, .kv_heads = 32, .layers = 32, .max_position = 32768, .base = 2560000, .rope_parameters = kUltraBertRope},
+{.model_type = "dots3note", .read = &ReadDots3Note, .hidden = 5120, .heads = 128, .kv_heads = 128, .layers = 46, .max_position = 524288, .base = 8e7, .pairing = kToHalf, .rope_parameters = kDots3Rope},
 {"gemma3n", &ReadGemma3n, 2048, 8, 2, 35, 256, 32768, 1e6, 1, Pairing::kHalfSplit, SoftmaxRule::kOne},
 {.model_type = "gemma4", .read = &ReadGemma4, .hidden = 2304, .heads = 8, .kv_heads = 4, .layers = 30, .head_dim = 256, .max_position = 131072, .softmax = SoftmaxRule::kOne, .rope_parameters = kGemma4Rope},
 {"modernbert", &ReadModernBert, 768, 12, 0, 22, 0, 8192, 160000},

@@ -9,7 +9,6 @@ constexpr Pairing kInterleaved = Pairing::kInterleaved;
 
 // clang-format off
 constexpr Family kFamilies[] = {
-{.model_type = "kosmos2", .read = &ReadParts},
 {.model_type = "kosmos25", .read = &ReadParts},
 {.model_type = "kosmos25textmodel", .read = &ReadSinusoid, .hidden = 1536, .max_position = 4096, .sinusoid = SinusoidRule::kFairseq},
 {.model_type = "kosmos25visionmodel", .read = &ReadNone, .hidden = 1536, .heads = 24, .layers = 18},
@@ -144,8 +143,8 @@ constexpr Family kFamilies[] = {
 {.model_type = "phi4multimodalvision", .read = &ReadLearned, .hidden = 1152, .heads = 16, .layers = 27, .learned = LearnedRule::kImage},
 {.model_type = "pi0", .read = &ReadParts},
 {.model_type = "pix2struct", .read = &ReadParts},
-{.model_type = "pix2structtextmodel", .read = &ReadT5, .hidden = 768, .heads = 12, .layers = 12},
-{.model_type = "pix2structvisionmodel", .read = &ReadNone, .hidden = 768, .heads = 12, .layers = 12},
+{.model_type = "pix2structtextmodel", .read = &ReadT5, .hidden = 768, .heads = 12, .layers = 12, .softmax = SoftmaxRule::kOne},
+{.model_type = "pix2structvisionmodel", .read = &ReadNone, .hidden = 768, .heads = 12, .layers = 12, .softmax = SoftmaxRule::kOne},
 {.model_type = "pixio", .read = &ReadLearned, .hidden = 1280, .heads = 16, .layers = 32, .learned = LearnedRule::kImage, .extra_rows = 8},
 {.model_type = "pixtral", .read = &ReadVisionRope, .hidden = 1024, .heads = 16, .layers = 24, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})", .grid = GridRule::kSplit},
 {.model_type = "plbart", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 6, .max_position = 1024, .learned = LearnedRule::kTwoMore},
@@ -154,7 +153,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "pocketttsaudiotokenizerdecoder", .read = &ReadRope, .hidden = 512, .heads = 8, .kv_heads = 8, .layers = 2, .max_position = 8000},
 {.model_type = "pocketttsaudiotokenizerencoder", .read = &ReadRope, .hidden = 512, .heads = 8, .kv_heads = 8, .layers = 2, .max_position = 8000},
 {.model_type = "poolformer", .read = &ReadNone},
-{.model_type = "pop2piano", .read = &ReadT5, .hidden = 512, .heads = 8, .layers = 6},
+{.model_type = "pop2piano", .read = &ReadT5, .hidden = 512, .heads = 8, .layers = 6, .softmax = SoftmaxRule::kOne},
 {.model_type = "ppchart2table", .read = &ReadParts},
 {.model_type = "ppformulanet", .read = &ReadLearned, .hidden = 512, .heads = 16, .layers = 12, .max_position = 2560, .learned = LearnedRule::kTwoMore},
 {.model_type = "pplcnet", .read = &ReadNone},
@@ -229,6 +228,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "sam3visionmodel", .read = &ReadParts},
 {.model_type = "sam3vitmodel", .read = &ReadVisionRope, .hidden = 1024, .heads = 16, .layers = 32, .pairing = kInterleaved, .rope_parameters = R"({"rope_theta":10000.0,"rope_type":"axial"})"},
 {.model_type = "samhq", .read = &ReadParts},
+{.model_type = "sapiens2", .read = &ReadDinoV3, .hidden = 1024, .heads = 16, .layers = 24},
 };
 // clang-format on
 

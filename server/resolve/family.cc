@@ -155,12 +155,15 @@ void FillFacts(const Model& model, int64_t head_dim, LayerEncoding& layer) {
     case SoftmaxRule::kOne:
       layer.softmax_scale = 1;
       break;
-    case SoftmaxRule::kQueryPreAttention: {
+    case SoftmaxRule::kQueryPreAttention:
+    case SoftmaxRule::kQueryPreAttentionOrHead: {
       const auto scalar = model.text.Number("query_pre_attn_scalar");
       if (scalar && !(*scalar > 0)) {
         model.problems->Fail(model.text.PathOf("query_pre_attn_scalar"), FormatNumber(*scalar), "a finite number > 0");
         return;
       }
+      const bool of_head = model.family->softmax == SoftmaxRule::kQueryPreAttentionOrHead;
+      if (of_head && !scalar) break;  // as if there were no such key
       if (!scalar) layer.defaults.push_back({model.text.PathOf("query_pre_attn_scalar"), DefaultText(model, "256")});
       layer.softmax_scale = InverseSqrt(scalar.value_or(256));
       break;
@@ -168,8 +171,9 @@ void FillFacts(const Model& model, int64_t head_dim, LayerEncoding& layer) {
     case SoftmaxRule::kAttentionMultiplier:
       layer.softmax_scale = model.text.Number("attention_multiplier");
       if (layer.softmax_scale) break;
-      layer.softmax_scale = 1;
-      layer.defaults.push_back({model.text.PathOf("attention_multiplier"), DefaultText(model, "1")});
+      layer.softmax_scale = model.family->multiplier;
+      layer.defaults.push_back(
+          {model.text.PathOf("attention_multiplier"), DefaultText(model, FormatNumber(model.family->multiplier))});
       break;
     case SoftmaxRule::kHeadDim:
       layer.softmax_scale = model.text.Number("attention_multiplier");

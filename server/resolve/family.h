@@ -20,10 +20,11 @@ struct Model;
 
 // How a class scales q·k.
 enum class SoftmaxRule : uint8_t {
-  kHeadDim,              // head_dim^−½, or attention_multiplier where the file gives one
-  kQueryPreAttention,    // query_pre_attn_scalar^−½
-  kAttentionMultiplier,  // attention_multiplier, whose class default is 1
-  kOne,                  // 1: q and k are normed
+  kHeadDim,                  // head_dim^−½, or attention_multiplier where the file gives one
+  kQueryPreAttention,        // query_pre_attn_scalar^−½, whose class default is 256
+  kQueryPreAttentionOrHead,  // query_pre_attn_scalar^−½, whose class default is head_dim
+  kAttentionMultiplier,      // attention_multiplier, whose class default is Family::multiplier
+  kOne,                      // 1: q and k are normed
 };
 
 // Which sinusoids a class makes.
@@ -87,6 +88,7 @@ struct Family {
   std::string_view rows_key = {};  // of a learned table, where it is not one of the usual names
   int64_t extra_rows = 0;          // of an image's table: class tokens
   std::string_view other = {};     // what a class of no served kind has
+  double multiplier = 1;           // class default of attention_multiplier
   bool rope_interleave = false;    // whether the class reads that key: false turns halves
   int64_t padding = 1;             // the class's padding index, where kPadding counts from it
 };

@@ -86,7 +86,13 @@ LayerEncoding NoPositions(const Model& model, const LayerGroup& group) {
   return layer;
 }
 
-// transformers 5.20 and later saves what differs in a layer under its number: {"05": {"head_dim": 512}}.
+void WarnNotNested(const Model& model, LayerEncoding& layer) {
+  layer.warnings.push_back(
+      {model.text.PathOf("rope_parameters"), "has no entry for this layer type: the plain schedule is taken"});
+}
+
+}  // namespace
+
 std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& group) {
   if (group.layers.empty() || !model.text.IsObject("per_layer_config")) return std::nullopt;
   const JsonObject all = *model.text.Object("per_layer_config");
@@ -97,13 +103,6 @@ std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& g
   }
   return std::nullopt;
 }
-
-void WarnNotNested(const Model& model, LayerEncoding& layer) {
-  layer.warnings.push_back(
-      {model.text.PathOf("rope_parameters"), "has no entry for this layer type: the plain schedule is taken"});
-}
-
-}  // namespace
 
 std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names) {
   std::vector<LayerGroup> groups;
@@ -207,6 +206,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     GroupRule rule = rule_of(group.name);
     RopeRequest& request = rule.request;
     request.layer_type = group.name;
+    request.entry = group.entry;
     request.layers = group.layers;
     // A single schedule may still be nested under its type's name.
     const std::optional<JsonObject>* nested = group.name.empty() && group.entry.empty() && dicts.nested.size() == 1
@@ -225,6 +225,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     }
     if (request.head_dim == 0) request.head_dim = model.HeadDim(head_defaults);
     if (!model.problems->ok()) return;
+    request.class_dict = !class_dict.empty() && (nested || dicts.flat);
     if (nested) {
       request.dict = &**nested;
       request.nested = request.scaled = request.dict_theta = true;
@@ -235,6 +236,9 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     layer.defaults.insert(layer.defaults.begin(), head_defaults.begin(), head_defaults.end());
     layer.defaults.insert(layer.defaults.end(), class_dict.begin(), class_dict.end());
     layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
+    if (overrides && overrides->Has("num_attention_heads")) {
+      layer.num_q_heads = overrides->Integer("num_attention_heads", 1, kMaxHeads).value_or(0);
+    }
     if (overrides && overrides->Has("num_key_value_heads")) {
       layer.num_kv_heads = overrides->Integer("num_key_value_heads", 1, kMaxHeads).value_or(0);
     }

@@ -52,6 +52,10 @@ void NotePattern(const Model& model, std::string_view key, std::vector<LayerGrou
 // The request that the family's defaults make for a group, before any rule of its own.
 GroupRule DefaultRule(const Model& model);
 
+// What the file gives a group's first layer apart. transformers 5.20 and later saves it under the layer's number:
+// "per_layer_config": {"05": {"head_dim": 512}}.
+std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& group);
+
 // Reads every group. An empty list stands for one group without a name, or for the entries of a nested dict.
 void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf& rule, ModelEncoding& out);
 

@@ -30,6 +30,11 @@ void ReadLlama4(const Model& model, ModelEncoding& out);    // the same, with qu
 void ReadDeepseekV4(const Model& model, ModelEncoding& out);
 void ReadSecondBase(const Model& model, ModelEncoding& out);  // rope_local_base_freq, swa_rope_theta of other classes
 
+// families_slices.cc: layer types with widths and heads of their own, and keys that list a value for every layer.
+void ReadStep3p5(const Model& model, ModelEncoding& out);    // rope_theta and partial_rotary_factors by layer
+void ReadUltraBert(const Model& model, ModelEncoding& out);  // rope_theta by layer
+void ReadDots3Note(const Model& model, ModelEncoding& out);  // MLA slices, swa_* keys
+
 // Where a class keeps the numbers of T5's buckets.
 struct BucketKeys {
   std::string_view num_buckets = "relative_attention_num_buckets";

@@ -131,7 +131,8 @@ std::vector<Note> UnknownRopeKeys(const JsonObject& text) {
                                          "rotary_percent",
                                          "rotary_scaling_factor",
                                          "rotary_value",
-                                         "mrope_section"};
+                                         "mrope_section",
+                                         "yarn_only_types"};
   std::set<std::string> unknown;
   for (const std::string& key : text.Keys()) {
     const bool speaks = std::any_of(std::begin(kStems), std::end(kStems),

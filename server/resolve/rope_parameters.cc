@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/library_readings.h"
 #include "server/resolve/mrope_rules.h"
 #include "server/resolve/rope_keys.h"
 #include "server/resolve/rope_schedules.h"
@@ -30,9 +31,25 @@ std::optional<Found> TopLevelTheta(const Model& model, const RopeRequest& reques
 // The base: the dict's, the top level's, the class's; a dict wins over the top level, as in transformers 5.
 void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) {
   LayerEncoding& layer = draft.layer;
-  const auto top = TopLevelTheta(model, request);
+  const LibraryReading* library = FindLibraryReading(model.family->model_type);
+  auto top = TopLevelTheta(model, request);
   std::optional<Found> found = top;
-  if (request.dict && request.dict_theta && request.dict->Has("rope_theta")) {
+  if (request.class_dict && request.theta) {
+    found = request.theta;
+  } else if (request.class_dict && library) {
+    const std::string& type = request.entry.empty() ? request.layer_type : request.entry;
+    // The class's own dict gives way to the key that its code reads.
+    const std::string_view key = LibraryBaseOf(*library, type).key;
+    found.reset();
+    if (!key.empty() && model.text.Has(key)) found = Found{model.text.Number(key).value_or(1), model.text.PathOf(key)};
+    if (!found && request.dict->Has("rope_theta")) {
+      found = Found{request.dict->Number("rope_theta").value_or(1), request.dict->PathOf("rope_theta")};
+      if (top && top->value != found->value) {
+        layer.warnings.push_back({top->path, absl::StrCat("not read: class ", model.type_name, " has base ",
+                                                          FormatNumber(found->value), " of its own for these layers")});
+      }
+    }
+  } else if (request.dict && request.dict_theta && request.dict->Has("rope_theta")) {
     found = Found{request.dict->Number("rope_theta").value_or(1), request.dict->PathOf("rope_theta")};
     if (top && top->value != found->value) {
       layer.warnings.push_back(
@@ -45,19 +62,25 @@ void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) 
   }
   if (!found) {
     const std::string_view key = request.theta_key.empty() ? "rope_theta" : request.theta_key;
-    const std::string text = DefaultText(model, FormatNumber(request.default_base));
+    double base = request.default_base;
+    if (!request.dict && library && !model.family->rope_parameters.empty()) {  // a base for each layer type
+      const double of_type = LibraryBaseOf(*library, request.entry.empty() ? request.layer_type : request.entry).without;
+      if (of_type != 0) base = of_type;
+    }
+    const std::string text = DefaultText(model, FormatNumber(base));
     layer.defaults.push_back({model.text.PathOf(key), text});
-    const double newer = model.family->base_since_5;
+    const double newer = library ? 0 : model.family->base_since_5;  // else WarnLibraryReading says it
     layer.warnings.push_back({model.text.PathOf(key),
                               absl::StrCat("not given: base ", text,
                                            newer == 0 ? "" : absl::StrCat("; transformers 5 takes ", FormatNumber(newer)))});
-    found = Found{request.default_base, model.text.PathOf(key)};
+    found = Found{base, model.text.PathOf(key)};
   }
   draft.key_of["base"] = found->path;
   draft.spec.base = found->value * request.base_multiplier;
 }
 
 std::optional<Found> PartialFactor(const Model& model, const RopeRequest& request) {
+  if (request.partial) return request.partial;
   if (request.dict && request.dict->Has("partial_rotary_factor")) {
     return Found{request.dict->Number("partial_rotary_factor").value_or(1), request.dict->PathOf("partial_rotary_factor")};
   }
@@ -115,11 +138,6 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
   if (factor) {
     spec.rotary_dim = CheckedRotaryWidth(model, *factor, request.head_dim);
     draft.key_of["rotary_dim"] = factor->path;
-    if (factor->value != 1 && request.default_partial == 1 && model.family->model_type == "llama") {
-      layer.warnings.push_back(
-          {factor->path, absl::StrCat(*spec.rotary_dim / 2, " pairs rotate; transformers 5 rotates all ",
-                                      request.head_dim / 2, " in class ", model.type_name)});
-    }
     return;
   }
   if (request.default_partial == 1 && request.head_dim % 2 != 0) {
@@ -282,6 +300,16 @@ RopeDicts FindRopeDicts(const Model& model) {
   return dicts;
 }
 
+std::optional<JsonObject> FlatRopeDict(const Model& model) {
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    if (!model.text.IsObject(key)) continue;
+    const JsonObject dict = *model.text.Object(key);
+    if (dict.IsEmpty()) continue;
+    return HasObjectMember(dict) ? std::nullopt : std::optional(dict);
+  }
+  return std::nullopt;
+}
+
 LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
   RopeDraft draft;
   draft.layer.layer_type = request.layer_type;
@@ -305,6 +333,7 @@ LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
     return std::move(draft.layer);
   }
   ReadQueryScale(model, request, draft.layer);
+  if (model.problems->ok()) WarnLibraryReading(model, request, rope_type, draft);
   if (model.problems->ok()) Finish(model, request, draft);
   return std::move(draft.layer);
 }

@@ -28,6 +28,8 @@ inline constexpr size_t kMaxLayerTypes = 16;
 inline constexpr size_t kMaxLayerTypeLength = 64;
 
 RopeDicts FindRopeDicts(const Model& model);
+// The file's one dict for all layer types, without a word about it.
+std::optional<JsonObject> FlatRopeDict(const Model& model);
 
 // A value and the key that it came from.
 struct FoundNumber {
@@ -38,13 +40,16 @@ struct FoundNumber {
 // What a family's reader decided about one layer type before its dict is read.
 struct RopeRequest {
   std::string layer_type;
+  std::string entry;  // its name in nested dicts, where that is another
   std::vector<int64_t> layers;
-  const JsonObject* dict = nullptr;  // may be null
-  bool nested = false;               // dict is an entry of a nested form
-  bool scaled = true;                // false: the dict's scaling does not reach these layers (its rope_theta may)
-  bool dict_theta = true;            // whether the dict's rope_theta is meant for these layers
-  std::string_view theta_key = {};   // top-level key; empty: rope_theta and its aliases
-  std::optional<FoundNumber> theta;  // in place of theta_key, where the base is not a number by itself (a list by layer)
+  const JsonObject* dict = nullptr;    // may be null
+  bool nested = false;                 // dict is an entry of a nested form
+  bool scaled = true;                  // false: the dict's scaling does not reach these layers (its rope_theta may)
+  bool dict_theta = true;              // whether the dict's rope_theta is meant for these layers
+  bool class_dict = false;             // dict is the class's own: the file has none
+  std::string_view theta_key = {};     // top-level key; empty: rope_theta and its aliases
+  std::optional<FoundNumber> theta;    // in place of theta_key, where the base is not a number by itself (a list by layer)
+  std::optional<FoundNumber> partial;  // the same of the partial factor
   double default_base = 10000;
   double default_partial = 1;
   double base_multiplier = 1;  // ChatGLM's rope_ratio

@@ -88,6 +88,25 @@ def differing(part, default):
     }
 
 
+SCALINGS = json.loads((HERE / "scalings.json").read_text())
+
+
+# Classes that cannot be built from their defaults; their code has scaling = 1.
+UNSCALED = {"diffusion_gemma", "diffusion_gemma_text"}
+
+
+def softmax_rule(model_type, config):
+    """How the class scales q·k, where it is not by the head's width."""
+    if model_type in UNSCALED:
+        return "kOne"
+    if "query_pre_attn_scalar" in config:
+        return "kQueryPreAttentionOrHead" if model_type == "step3p5" else "kQueryPreAttention"
+    if "attention_multiplier" in config and model_type != "hyperclovax":  # there it defaults to the head's
+        return "kAttentionMultiplier"
+    own = [factor for group, _, _, *factors in SCALINGS.get(model_type, []) for factor in factors if group in ("", "encoder", "decoder")]
+    return "kOne" if own and all(factor == 1 for factor in own) else None
+
+
 def evidence(cases):
     """What the library builds for every model_type, wherever in a model it was seen."""
     own, parts = {}, {}
@@ -269,6 +288,11 @@ def row(model_type, config, entries, is_wrapper):
         fields.update(next((rule for part, entry in tables if (rule := learned_rule(model_type, entry, part))), {}))
     if fields["read"] == "&ReadLearned" and "learned" not in fields and "sine_2d" in kinds:
         fields |= {"read": "&ReadOther", "other": '"sine_2d"'}  # the learned table is one of queries
+    rule = softmax_rule(model_type, config)
+    if rule and fields["read"] != "&ReadParts":
+        fields["softmax"] = f"SoftmaxRule::{rule}"
+        if rule == "kAttentionMultiplier" and config["attention_multiplier"] != 1:
+            fields["multiplier"] = repr(config["attention_multiplier"])
     if rope:
         main = nested.get("full_attention") or (next(iter(nested.values())) if nested else params)
         base = main.get("rope_theta", config.get("rope_theta"))
@@ -304,6 +328,10 @@ def row(model_type, config, entries, is_wrapper):
 ORDER = (
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
     "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key width learned rows_key extra_rows other rope_interleave padding"
+
+
+    "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing softmax qk_nope_head_dim "
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other multiplier rope_interleave padding"
 ).split()
 
 
