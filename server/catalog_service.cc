@@ -133,8 +133,9 @@ void AddWeights(const LayerEncoding& layer, v1::ResolvedLayer* out) {
 }
 
 // What the spec of a layer resolves to: the numbers behind its table or bias.
-absl::Status AddNumbers(const ServiceContext& context, const CanonicalSpec& spec, std::optional<int64_t> sequence_length,
-                        v1::ResolvedLayer* out) {
+absl::Status AddNumbers(const ServiceContext& context, const LayerEncoding& layer, std::optional<int64_t> sequence_length,
+                        std::string_view source, v1::ResolvedLayer* out) {
+  const CanonicalSpec& spec = *layer.spec;
   const Scheme& scheme = SchemeOf(spec.spec);
   out->set_needs_sequence_length(scheme.needs_sequence_length);
   if (scheme.needs_sequence_length && !sequence_length) {
@@ -146,7 +147,13 @@ absl::Status AddNumbers(const ServiceContext& context, const CanonicalSpec& spec
   const auto resolved = context.engine->ResolvePlan(spec, sequence_length, Precision::kExact);
   if (!resolved.ok()) {
     const auto error = SpecErrorOf(resolved.status());
-    return error ? InvalidField(error->field, error->given, error->allowed) : resolved.status();
+    if (!error || error->field == "sequence_length") {
+      return error ? InvalidField(error->field, error->given, error->allowed) : resolved.status();
+    }
+    // The request has no such spec: the key that the field was made from is to blame.
+    const std::string key = KeyOfField(layer.key_of, error->field);
+    return key.empty() ? InvalidField(source, Cat(error->field, " ", error->given), error->allowed)
+                       : InvalidField(Cat(source, ".", key), error->given, error->allowed);
   }
   if ((*resolved)->softmax_scale_multiplier) out->set_softmax_scale_multiplier(*(*resolved)->softmax_scale_multiplier);
   AddNotes("", (*resolved)->derived, out->mutable_derived());
@@ -160,8 +167,9 @@ absl::Status AddNumbers(const ServiceContext& context, const CanonicalSpec& spec
   return absl::OkStatus();
 }
 
+// `source` is the field of the request that the layer was read from.
 absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer, std::optional<int64_t> sequence_length,
-                      v1::ResolvedLayer* out) {
+                      std::string_view source, v1::ResolvedLayer* out) {
   out->set_layer_type(layer.layer_type);
   out->mutable_layers()->Add(layer.layers.begin(), layer.layers.end());
   out->set_kind(KindOf(layer.kind));
@@ -188,7 +196,7 @@ absl::Status AddLayer(const ServiceContext& context, const LayerEncoding& layer,
   AddNotes("spec.", layer.spec->warnings, out->mutable_warnings());
   out->set_scheme(std::string(SchemeOf(layer.spec->spec).name));
   SpecToProto(layer.spec->spec, out->mutable_spec());
-  return LacksWeights(layer) ? absl::OkStatus() : AddNumbers(context, *layer.spec, sequence_length, out);
+  return LacksWeights(layer) ? absl::OkStatus() : AddNumbers(context, layer, sequence_length, source, out);
 }
 
 absl::Status CheckConfigSize(const ServiceContext& context, std::string_view field, size_t size) {
@@ -244,7 +252,10 @@ absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const ServiceContext& cont
   AddNotes("", model->warnings, response.mutable_warnings());
   for (const LayerEncoding& layer : model->layers) {
     if (!request.layer_type().empty() && layer.layer_type != request.layer_type()) continue;
-    if (absl::Status status = AddLayer(context, layer, sequence_length, response.add_layers()); !status.ok()) return status;
+    const std::string_view source = request.has_gguf() ? "gguf" : "config_json";
+    if (absl::Status status = AddLayer(context, layer, sequence_length, source, response.add_layers()); !status.ok()) {
+      return status;
+    }
   }
   if (response.layers().empty() && !request.layer_type().empty()) {
     const std::string types = absl::StrJoin(model->layers, ", ", [](std::string* out, const LayerEncoding& layer) {

@@ -115,6 +115,9 @@ void AddTimestep(const Model& model, ModelEncoding& out) {
   FillFacts(model, 0, layer);
   if (!model.problems->ok()) return;
   auto canonical = Canonicalize(spec);
+  if (const auto error = SpecErrorOf(canonical.status())) {
+    return model.problems->Fail(model.text.PathOf("hidden_size"), error->given, error->allowed);
+  }
   if (!canonical.ok()) return model.problems->Fail(canonical.status());
   layer.kind = PositionKind::kSinusoidal;
   layer.spec = *std::move(canonical);
@@ -150,6 +153,9 @@ void ReadFlorenceVision(const Model& model, ModelEncoding& out) {
   SinusoidalSpec spec = Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper);
   spec.dim = widths.empty() ? 1024 : widths.back();
   auto canonical = Canonicalize(spec);
+  if (const auto error = SpecErrorOf(canonical.status())) {
+    return model.problems->Fail(model.text.PathOf("embed_dim"), error->given, error->allowed);
+  }
   if (!canonical.ok()) return model.problems->Fail(canonical.status());
   LayerEncoding layer;
   layer.layer_type = layer.part = "temporal";

@@ -6,6 +6,18 @@
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
+namespace {
+
+// Where the base stands, or would.
+std::string GridBaseKey(const Model& model) {
+  if (model.text.IsObject("rope_parameters") && model.text.Object("rope_parameters")->Has("rope_theta")) {
+    return model.text.Object("rope_parameters")->PathOf("rope_theta");
+  }
+  const std::string_view key = model.text.FirstOf({"rope_theta", "memory_attention_rope_theta"});
+  return model.text.PathOf(key.empty() ? "rope_theta" : key);
+}
+
+}  // namespace
 
 std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs) {
   RopeSpec one;
@@ -16,8 +28,8 @@ std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pai
   if (!resolved.ok()) {
     const auto error = SpecErrorOf(resolved.status());
     const bool of_base = error && error->field.ends_with("base");
-    model.problems->Fail(of_base ? MakeSpecError(model.text.PathOf("rope_theta"), error->given, error->allowed)
-                                 : resolved.status());
+    const std::string path = of_base ? GridBaseKey(model) : model.text.PathOf("hidden_size");
+    model.problems->Fail(error ? MakeSpecError(path, error->given, error->allowed) : resolved.status());
     return {};
   }
   return std::get<AnglePlan>(resolved->plan).inv_freq;
@@ -62,11 +74,13 @@ void AddGrid(const Model& model, LayerEncoding layer, const RopeSpec& spec, Mode
   auto canonical = Canonicalize(spec);
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
-    const std::string path = model.text.PathOf(error && error->field == "rope.base" ? "rope_theta" : "hidden_size");
+    const bool of_base = error && error->field == "rope.base";
+    const std::string path = of_base ? GridBaseKey(model) : model.text.PathOf("hidden_size");
     return model.problems->Fail(error ? MakeSpecError(path, error->given, error->allowed) : canonical.status());
   }
   layer.kind = PositionKind::kRope;
   layer.spec = *std::move(canonical);
+  layer.key_of = {{"base", GridBaseKey(model)}, {"head_dim", model.text.PathOf("hidden_size")}};
   out.layers.push_back(std::move(layer));
 }
 

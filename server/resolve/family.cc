@@ -123,6 +123,10 @@ int64_t Model::HeadDim(std::vector<Note>& defaults, std::string_view override_ke
   const int64_t hidden = Hidden(defaults);
   const int64_t heads = Heads(defaults);
   if (!problems->ok()) return 0;
+  if (hidden != 0 && heads == 0 && text.IsList("num_attention_heads")) {
+    text.Integer("num_attention_heads", 1, kMaxHeads);  // a list serves only classes with stages
+    return 0;
+  }
   if (hidden == 0 || heads == 0) {
     problems->Fail(path, "nothing", "head_dim, or both hidden_size and num_attention_heads");
     return 0;

@@ -45,6 +45,12 @@ std::optional<int64_t> AsInteger(GgufType type, std::string_view bytes) {
   }
 }
 
+// The same number as the file has it.
+std::string IntegerText(GgufType type, std::string_view bytes) {
+  if (type == GgufType::kUint64) return Cat(ReadAs<uint64_t>(bytes));
+  return Cat(AsInteger(type, bytes).value_or(0));
+}
+
 std::optional<double> AsNumber(GgufType type, std::string_view bytes) {
   if (type == GgufType::kFloat32) return ReadAs<float>(bytes);
   if (type == GgufType::kFloat64) return ReadAs<double>(bytes);
@@ -114,7 +120,7 @@ std::optional<int64_t> GgufKeys::Integer(std::string_view key, int64_t low, int6
   if (!number) {
     WrongType(key, entry->value, Between(low, high));
   } else if (*number < low || *number > high) {
-    problems_->Fail(PathOf(key), Cat(*number), Between(low, high));
+    problems_->Fail(PathOf(key), IntegerText(entry->value.type, entry->value.bytes), Between(low, high));
     return std::nullopt;
   }
   return number;
@@ -152,7 +158,9 @@ std::optional<std::vector<int64_t>> GgufKeys::Integers(std::string_view key, siz
     const std::string_view bytes = value.bytes.substr(i * size, size);
     const int64_t number = value.element == GgufType::kBool ? int64_t{bytes[0] != 0} : *AsInteger(value.element, bytes);
     if (number < low || number > high) {
-      problems_->Fail(Cat(PathOf(key), "[", i, "]"), Cat(number), Between(low, high));
+      const bool flag = value.element == GgufType::kBool;
+      problems_->Fail(Cat(PathOf(key), "[", i, "]"), flag ? Cat(number) : IntegerText(value.element, bytes),
+                      Between(low, high));
       return std::nullopt;
     }
     numbers.push_back(number);

@@ -286,6 +286,33 @@ void WarnUnread(const GgufKeys& keys) {
   if (unread > kMostUnread) keys.problems().Warn(prefix, Cat(unread - kMostUnread, " more keys are not read"));
 }
 
+// Keys that other architectures have and this one does not look at.
+void WarnUnused(const GgufContext& model, const ModelEncoding& out) {
+  const GgufKeys& keys = model.keys;
+  const auto any = [&](auto holds) { return std::any_of(out.layers.begin(), out.layers.end(), holds); };
+  const auto warn = [&](std::string_view key, std::string_view why) {
+    if (keys.Has(key)) keys.problems().Warn(keys.PathOf(key), Cat("not read: ", why));
+  };
+  const bool alibi = any([](const LayerEncoding& layer) { return layer.kind == PositionKind::kAlibi; });
+  constexpr std::string_view kBias = "attention.max_alibi_bias";
+  const GgufEntry* bias = keys.head().Find(keys.PathOf(kBias));
+  const bool none = bias != nullptr && bias->value.type == GgufType::kFloat32 &&
+                    bias->value.bytes.find_first_not_of('\0') == std::string_view::npos;
+  if (!alibi && !none) warn(kBias, "this architecture has no ALiBi");
+  const bool typed = any([](const LayerEncoding& layer) {
+    return layer.layer_type == "sliding_attention" || layer.layer_type == "full_attention";
+  });
+  if (!typed) {
+    for (const std::string_view key :
+         {"attention.sliding_window_pattern", "rope.freq_base_swa", "rope.dimension_count_swa"}) {
+      warn(key, "no layers of this architecture differ by their window");
+    }
+  }
+  if (model.architecture.axes == GgufAxes::kOne) {
+    warn("rope.dimension_sections", "this architecture rotates by one position");
+  }
+}
+
 void WarnAboutFile(const GgufContext& model, const std::string& name) {
   Problems& problems = model.keys.problems();
   if (!model.known) {
@@ -333,6 +360,7 @@ absl::StatusOr<ModelEncoding> ReadGguf(std::string_view bytes, std::span<const G
   if (problems.ok()) ReadGroups(model, out);
   if (!problems.ok()) return problems.status();
   WarnAboutFile(model, name);
+  WarnUnused(model, out);
   out.warnings = problems.TakeWarnings();
   return out;
 }

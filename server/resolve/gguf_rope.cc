@@ -119,13 +119,9 @@ void NoteMrope(GgufDraft& draft) {
 absl::Status InKeys(const GgufDraft& draft, const absl::Status& status) {
   const auto error = SpecErrorOf(status);
   if (!error) return status;
-  std::string leaf = error->field.substr(error->field.rfind('.') + 1);  // npos + 1 is 0: the whole field
-  const size_t bracket = leaf.find('[');
-  const std::string index = bracket == std::string::npos ? "" : leaf.substr(bracket);
-  if (bracket != std::string::npos) leaf.resize(bracket);
-  const auto known = draft.key_of.find(leaf);
-  return MakeSpecError(Cat(known == draft.key_of.end() ? draft.keys().PathOf(Cat("rope.", leaf)) : known->second, index),
-                       error->given, error->allowed);
+  std::string path = KeyOfField(draft.key_of, error->field);
+  if (path.empty()) path = draft.keys().PathOf(Cat("rope.", error->field.substr(error->field.rfind('.') + 1)));
+  return MakeSpecError(path, error->given, error->allowed);
 }
 
 void ReadSoftmax(GgufDraft& draft) {
@@ -182,6 +178,7 @@ void ReadGgufRope(const GgufContext& model, const GgufGroup& group, LayerEncodin
   auto canonical = Canonicalize(draft.spec);
   if (!canonical.ok()) return keys.problems().Fail(InKeys(draft, canonical.status()));
   layer.spec = *std::move(canonical);
+  layer.key_of = draft.key_of;
   ReadSoftmax(draft);
 }
 

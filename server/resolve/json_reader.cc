@@ -10,6 +10,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "kernels/encodings/spec_check.h"
+
 namespace phasor::server {
 namespace {
 
@@ -30,13 +32,15 @@ std::string Quoted(std::string_view text) {
 std::string NumberText(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return absl::StrCat(value);
+  return FormatNumber(value);
 }
 
 // What a message says about a value of the wrong type.
 std::string Describe(const Value& value) {
   if (value.IsString()) return absl::StrCat("the string ", Quoted(StringOf(value)));
   if (value.IsBool()) return value.GetBool() ? "true" : "false";
+  if (value.IsInt64()) return absl::StrCat(value.GetInt64());
+  if (value.IsUint64()) return absl::StrCat(value.GetUint64());
   if (value.IsNumber()) return NumberText(value.GetDouble());
   if (value.IsArray()) return absl::StrCat("a list of ", value.Size());
   if (value.IsObject()) return "an object";

@@ -1,5 +1,6 @@
 #include "server/resolve/model_config.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -134,6 +135,14 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
 }
 
 }  // namespace
+
+std::string KeyOfField(const std::map<std::string, std::string, std::less<>>& key_of, std::string_view field) {
+  std::string_view leaf = field.substr(field.rfind('.') + 1);  // npos + 1 is 0: the whole field
+  const size_t bracket = std::min(leaf.find('['), leaf.size());
+  const std::string index(leaf.substr(bracket));
+  const auto known = key_of.find(leaf.substr(0, bracket));
+  return known == key_of.end() ? "" : known->second + index;
+}
 
 absl::StatusOr<ModelEncoding> ReadModelConfig(std::string_view json) {
   rapidjson::Document document;

@@ -3,6 +3,8 @@
 #define PHASOR_SERVER_RESOLVE_MODEL_CONFIG_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +64,9 @@ struct LayerEncoding {
   // required there is no plan before the caller has added it.
   std::optional<CanonicalSpec> spec;
   std::vector<NeededWeight> weights;
+  // Last component of a field of the spec → the key of the file that it came from, for errors that show when the spec is
+  // resolved.
+  std::map<std::string, std::string, std::less<>> key_of;
   std::vector<Note> defaults;  // defaults that the configuration left out: field = configuration key, as "rope_theta"
   std::vector<Note> warnings;  // field = configuration key
   int64_t num_q_heads = 0, num_kv_heads = 0;  // 0: not said
@@ -77,6 +82,9 @@ struct LayerEncoding {
   std::vector<int64_t> grid_starts;                // where rows and columns of an image begin; empty: at 0
   std::optional<double> embedding_multiplier;      // √dim where scale_embedding says so
 };
+
+// The key behind a field such as "rope.longrope.short_factor[3]"; empty where none is known.
+std::string KeyOfField(const std::map<std::string, std::string, std::less<>>& key_of, std::string_view field);
 
 // Whether the spec lacks a weight without which it has no plan.
 bool LacksWeights(const LayerEncoding& layer);

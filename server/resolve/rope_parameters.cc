@@ -157,13 +157,9 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
 absl::Status InConfigurationTerms(const Model& model, const RopeDraft& draft, const absl::Status& status) {
   const auto error = SpecErrorOf(status);
   if (!error) return status;
-  std::string leaf = error->field.substr(error->field.rfind('.') + 1);  // npos + 1 is 0: the whole field
-  const size_t bracket = leaf.find('[');
-  const std::string index = bracket == std::string::npos ? "" : leaf.substr(bracket);
-  if (bracket != std::string::npos) leaf.resize(bracket);
-  const auto known = draft.key_of.find(leaf);
-  const std::string path = known == draft.key_of.end() ? model.text.PathOf(leaf) : known->second;
-  return MakeSpecError(absl::StrCat(path, index), error->given, error->allowed);
+  std::string path = KeyOfField(draft.key_of, error->field);
+  if (path.empty()) path = model.text.PathOf(error->field.substr(error->field.rfind('.') + 1));
+  return MakeSpecError(path, error->given, error->allowed);
 }
 
 // The sections that the class takes by itself; empty when it has none that fit.
@@ -236,6 +232,7 @@ void Finish(const Model& model, const RopeRequest& request, RopeDraft& draft) {
   }
   layer.kind = PositionKind::kRope;
   layer.spec = *std::move(canonical);
+  layer.key_of = draft.key_of;
   if (!request.deepseek_softmax) return;
   layer.softmax_scale = InverseSqrt(static_cast<double>(request.head_dim));
   const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);

@@ -85,6 +85,25 @@ TEST(ResolveTest, ASpecThatNeedsWeightsHasNoNumbersYet) {
   EXPECT_THAT(response.results(0).scores().shape(), ElementsAre(1, 3, 4, 4));
 }
 
+TEST(ResolveTest, ErrorsThatShowWithTheFrequenciesNameTheKey) {
+  TestServer server;
+  const auto refusal = [&](const std::string& keys) {
+    v1::ResolveModelRequest request;
+    request.set_config_json(R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,)"
+                            R"("max_position_embeddings":8192)" +
+                            keys + "}");
+    request.set_sequence_length(16384);
+    grpc::ClientContext context;
+    v1::ResolveModelResponse response;
+    return server.catalog().ResolveModel(&context, request, &response).error_message();
+  };
+  using ::testing::StartsWith;
+  EXPECT_THAT(refusal(R"(,"rope_theta":1e-300)"), StartsWith("config_json.rope_theta"));
+  EXPECT_THAT(refusal(R"(,"rope_scaling":{"type":"linear","factor":1e300})"), StartsWith("config_json.rope_scaling.factor"));
+  EXPECT_THAT(refusal(R"(,"rope_scaling":{"rope_type":"yarn","factor":1e300,"original_max_position_embeddings":2048})"),
+              StartsWith("config_json.rope_scaling.factor"));
+}
+
 TEST(ResolveTest, StagesOfSwin) {
   TestServer server;
   const auto model = Resolve(server, R"({"model_type":"swinv2","image_size":384,"window_size":24,

@@ -343,6 +343,24 @@ TEST(GgufModelTest, UnknownArchitecturesAreReadByTheirKeys) {
   EXPECT_EQ(Read(SmallGguf("x").Uint("x.attention.relative_buckets_count", 32)).layers.front().kind, PositionKind::kBias);
 }
 
+TEST(GgufModelTest, WarnsOfKeysThatOtherArchitecturesHave) {
+  GgufMaker maker = SmallGguf("llama");
+  maker.Float("llama.attention.max_alibi_bias", 8).Float("llama.rope.freq_base_swa", 5000);
+  maker.List<uint8_t>("llama.attention.sliding_window_pattern", GgufType::kBool, {1, 0});
+  maker.List<int32_t>("llama.rope.dimension_sections", GgufType::kInt32, {16, 24, 24, 0});
+  const ModelEncoding model = Read(maker);
+  EXPECT_EQ(model.layers.front().kind, PositionKind::kRope);
+  for (const char* key :
+       {"attention.max_alibi_bias", "rope.freq_base_swa", "attention.sliding_window_pattern", "rope.dimension_sections"}) {
+    EXPECT_TRUE(HasNote(model.warnings, std::string("llama.") + key, "not read")) << key;
+  }
+  EXPECT_FALSE(HasNote(Read(SmallGguf("llama").Float("llama.attention.max_alibi_bias", 0)).warnings,
+                       "llama.attention.max_alibi_bias"));
+  GgufMaker large = SmallGguf("qwen2");
+  large.Add("qwen2.attention.key_length", GgufType::kUint64, std::string(8, '\xff'));
+  EXPECT_EQ(Refusal(large), "qwen2.attention.key_length: 18446744073709551615");
+}
+
 TEST(GgufModelTest, WarnsOfWhatItDoesNotRead) {
   const ModelEncoding model = Read(SmallGguf("llama").Float("llama.rope.freq_bse", 5e5));
   EXPECT_TRUE(HasNote(model.warnings, "llama.rope.freq_bse", "not read"));

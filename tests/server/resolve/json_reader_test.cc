@@ -57,6 +57,16 @@ TEST_F(Reader, WholeNumbersWithinTheirRange) {
   }
 }
 
+TEST_F(Reader, ErrorsRepeatTheNumberThatWasGiven) {
+  Object(R"({"u":18446744073709551615,"i":123456789012,"f":0.1,"n":-9223372036854775808})");
+  for (const auto& [key, text] :
+       {std::pair("u", "18446744073709551615"), {"i", "123456789012"}, {"f", "0.1"}, {"n", "-9223372036854775808"}}) {
+    Problems fresh;
+    EXPECT_EQ(JsonObject(document_, "", &fresh).Integer(key, 0, 1), std::nullopt);
+    EXPECT_EQ(SpecErrorOf(fresh.status())->given, text);
+  }
+}
+
 TEST_F(Reader, TheFirstErrorIsKeptWithItsPath) {
   const JsonObject object = Object(R"({"outer":{"list":[1,"two"],"flag":1}})");
   const auto outer = object.Object("outer");

@@ -63,6 +63,12 @@ TEST(Slices, DotsHasASliceForEachLayerType) {
             "swa_qk_nope_head_dim");
 }
 
+TEST(Errors, NameTheKeyOfTheFile) {
+  EXPECT_EQ(ErrorField(R"({"model_type":"dinov3_vit","rope_theta":-1})"), "rope_theta");
+  EXPECT_EQ(ErrorField(R"({"model_type":"pixtral","rope_parameters":{"rope_theta":-1}})"), "rope_parameters.rope_theta");
+  EXPECT_EQ(ErrorField(R"({"model_type":"llama","hidden_size":64,"num_attention_heads":[]})"), "num_attention_heads");
+}
+
 TEST(OtherLoaders, AKeyThatTheClassIgnoresIsNamed) {
   const LayerEncoding cwm =
       LayerOf(Read(R"({"model_type":"cwm","rope_theta":777,"layer_types":["full_attention"]})"), "full_attention");
