@@ -104,7 +104,8 @@ absl::Status DescribeBias(const PrecomputeItem& item, const PlanEntry& plan, Pre
     return absl::InvalidArgumentError("a bias window must stay within the scheme's heads");
   }
   result->fingerprint = BiasFingerprint(plan.resolved.plan, request, item.dtype);
-  result->warnings = WarningsFor(item.source, -1, "");
+  const int64_t last = std::max(request.keys, request.query_offset + request.queries) - 1;
+  result->warnings = WarningsFor(item.source, last, "bias");
   Array array{item.dtype, {request.heads, ShapeOfBias(request).count}, {}, {}};
   if (request.form == BiasForm::kFull) array.shape = {request.heads, request.queries, request.keys};
   result->bias = std::move(array);
@@ -138,14 +139,18 @@ BiasShape ShapeOfBias(const BiasRequest& request) {
 std::vector<Note> WarningsFor(const TableSource& source, int64_t largest, std::string_view field) {
   std::vector<Note> warnings = source.spec.warnings;
   for (Note& warning : warnings) warning.field.insert(0, warning.field.empty() ? "spec" : "spec.");
+  std::optional<int64_t> maximum = source.max_position;
   if (const auto* rope = std::get_if<RopeSpec>(&source.spec.spec)) {
     // A schedule that stretches positions reaches beyond the maximum that the configuration was trained with.
-    std::optional<int64_t> maximum = std::visit(Maximum{source.sequence_length}, rope->schedule);
+    maximum = std::visit(Maximum{source.sequence_length}, rope->schedule);
     if (source.max_position) maximum = std::max(*source.max_position, maximum.value_or(0));
-    if (maximum && largest >= *maximum) {
-      warnings.push_back({std::string(field), absl::StrCat("position ", largest, " is beyond the model's own maximum of ",
-                                                           *maximum, " positions")});
-    }
+  }
+  if (maximum && largest >= *maximum) {
+    warnings.push_back({std::string(field), absl::StrCat("position ", largest, " is beyond the model's own maximum of ",
+                                                         *maximum, " positions")});
+  }
+  if (source.precision == Precision::kCompatF32 && SchemeOf(source.spec.spec).family == "bias") {
+    warnings.push_back({"precision", "without effect: PRECISION_COMPAT_F32 is about angles, and biases have none"});
   }
   return warnings;
 }

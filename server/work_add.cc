@@ -46,6 +46,9 @@ class AddParser {
   absl::Status ParseSpec() {
     if (message_.roles_size() > 0) return InvalidField("roles", "roles", "none with the operation add");
     if (message_.has_table()) return InvalidField("table", "a table", "none with the operation add");
+    if (message_.table_pairing() != v1::PAIRING_UNSPECIFIED) {
+      return InvalidField("table_pairing", absl::StrCat(int64_t{message_.table_pairing()}), "unset: rows have no pairs");
+    }
     absl::StatusOr<TableSource> source = ParseSourceOf(message_, context_);
     if (!source.ok()) return source.status();
     if (absl::Status status = CheckScheme(*source, "spec"); !status.ok()) return status;

@@ -1,6 +1,7 @@
 // Bias windows that no tile of the cache serves.
 #include "server/work_bias.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/buckets.h"
+#include "server/describe.h"
 #include "server/fingerprint.h"
 #include "server/grpc_status.h"
 #include "server/work_parsers.h"
@@ -122,10 +124,11 @@ ParsedWork ParseDistanceWork(const v1::PrecomputeItem& message, int64_t num_head
   const auto status =
       work->Parse(message.bias(), num_heads, *dtype, /*indices=*/false, BiasForm::kVector, value_batch, context);
   if (!status.ok()) return status;
-  for (Note warning : source.spec.warnings) {
-    warning.field.insert(0, warning.field.empty() ? "spec" : "spec.");
-    work->warnings.push_back(std::move(warning));
-  }
+  const v1::BiasWindow& window = message.bias();
+  const bool placed = window.has_query_positions() || window.has_key_positions();
+  const int64_t offset = window.has_query_offset() ? window.query_offset() : window.keys() - window.queries();
+  const int64_t last = std::max(window.keys(), offset + window.queries()) - 1;
+  work->warnings = WarningsFor(source, placed ? -1 : last, "bias");
   return work;
 }
 

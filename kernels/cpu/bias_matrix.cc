@@ -158,8 +158,9 @@ class Rows {
       if (rule.additive != nullptr) {
         VisitFloat(rule.additive_dtype, [&](auto tag) HWY_ATTR {
           using A = typename decltype(tag)::type;
-          AddInto(reinterpret_cast<T*>(piece_), static_cast<const A*>(rule.additive) + AdditiveRow(rule, b, h, q) + k,
-                  count);
+          const A* add = static_cast<const A*>(rule.additive) + AdditiveRow(rule, b, h, q) + k;
+          AddInto(reinterpret_cast<T*>(piece_), add, count);
+          if (rule.masked_value) HideMinusInfinity(piece_, add, static_cast<U>(masked_.entry), count);
         });
       }
       if (rule.key_padding != nullptr) {

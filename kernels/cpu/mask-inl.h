@@ -86,6 +86,13 @@ HWY_INLINE void AddInto(T* data, const A* add, int64_t count) {
   for (; i < count; ++i) data[i] = Narrow<T>(Widen<C>(data[i]) + Widen<C>(add[i]));
 }
 
+// data[i] = bits where add[i] is −∞, for i < count. U: an unsigned integer of the element's size.
+template <typename A, typename U>
+HWY_INLINE void HideMinusInfinity(U* data, const A* add, U bits, int64_t count) {
+  constexpr BitsType<A> kMinusInfinity = kInfinityBits<A> | kSignBit<A>;
+  for (int64_t i = 0; i < count; ++i) data[i] = BitsOf(add[i]) == kMinusInfinity ? bits : data[i];
+}
+
 // data[i] = bits where there[i] is 0, for i < count. U: an unsigned integer of the element's size.
 template <typename U>
 HWY_INLINE void Hide(U* data, const uint8_t* there, U bits, int64_t count) {

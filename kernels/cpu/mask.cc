@@ -39,7 +39,9 @@ HWY_INLINE void MaskRow(const MaskTask& task, const MaskedBits& masked, int64_t 
     if (rule.additive != nullptr) {
       VisitFloat(rule.additive_dtype, [&](auto tag) HWY_ATTR {
         using A = typename decltype(tag)::type;
-        AddInto(data + run.begin, static_cast<const A*>(rule.additive) + AdditiveRow(rule, b, h, q) + run.begin, count);
+        const A* add = static_cast<const A*>(rule.additive) + AdditiveRow(rule, b, h, q) + run.begin;
+        AddInto(data + run.begin, add, count);
+        if (rule.masked_value) HideMinusInfinity(bits + run.begin, add, hidden, count);
       });
     }
     if (rule.key_padding != nullptr) {

@@ -32,6 +32,8 @@ bool Visible(const MaskRule& rule, int64_t b, int64_t q, int64_t k) {
   return true;
 }
 
+bool IsMinusInfinity(double value) { return std::isinf(value) && value < 0; }
+
 double Additive(const MaskRule& rule, int64_t b, int64_t h, int64_t q, int64_t k) {
   const int64_t at = b * rule.additive_batch_stride + h * rule.additive_head_stride + q * rule.additive_query_stride + k;
   return VisitFloat(rule.additive_dtype, [&](auto tag) {
@@ -66,14 +68,15 @@ uint64_t Masked(const MaskRule& rule, bool row_has_key) {
 void MaskRow(const MaskRule& rule, DType dtype, int64_t b, int64_t h, int64_t q, int64_t keys, void* row) {
   bool has_key = false;
   for (int64_t k = 0; k < keys; ++k) {
-    has_key |= Visible(rule, b, q, k) &&
-               (rule.additive == nullptr || !(std::isinf(Additive(rule, b, h, q, k)) && Additive(rule, b, h, q, k) < 0));
+    has_key |= Visible(rule, b, q, k) && (rule.additive == nullptr || !IsMinusInfinity(Additive(rule, b, h, q, k)));
   }
   const bool in_double = dtype == DType::kF64 || rule.additive_dtype == DType::kF64;
   VisitFloat(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (int64_t k = 0; k < keys; ++k) {
       if (!has_key || !Visible(rule, b, q, k)) {
+        StoreBits(row, k, sizeof(T), Masked<T>(rule, has_key));
+      } else if (rule.additive != nullptr && rule.masked_value && IsMinusInfinity(Additive(rule, b, h, q, k))) {
         StoreBits(row, k, sizeof(T), Masked<T>(rule, has_key));
       } else if (rule.additive != nullptr) {
         const T x = FromBits<T>(LoadBits(row, k, sizeof(T)));

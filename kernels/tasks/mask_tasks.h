@@ -19,9 +19,9 @@ namespace phasor {
 //     not after the query (causal), less than window_before places before it (window_before > 0), and less than
 //     window_after places after it (window_after > 0);
 //   key_padding is not 0 for it.
-// Masked keys get −∞, or masked_value rounded to the type. `additive` is added to visible entries: in f64 when either is
-// f64, else in f32, then rounded to the type. A row has no key left when none is visible or every visible one has an
-// additive of −∞; it then is −∞ throughout, or the type's lowest finite number where lowest_finite_rows.
+// Masked keys – hidden ones, and with masked_value those of an additive of −∞ – get −∞, or masked_value rounded to the type.
+// `additive` is added to the others: in f64 when either is f64, else in f32, then rounded. A row has no key left when none
+// is visible or all visible ones have an additive of −∞; it is −∞ throughout, or the lowest number (lowest_finite_rows).
 //
 // A view: whoever makes it owns what it points to (kernels/program/masking.h does).
 struct MaskRule {

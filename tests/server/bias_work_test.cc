@@ -221,6 +221,28 @@ TEST(BiasWorkTest, MasksTogether) {
   EXPECT_THAT(bias("chunk_size: 2"), ElementsAre(-1, 0, kHidden, kHidden, kHidden, 0));
   EXPECT_THAT(bias("additive " + additive), ElementsAre(9, 10, kHidden, kHidden, kHidden, 20));
   EXPECT_THAT(bias("masked_value: -10000"), ElementsAre(-1, 0, -10000, -2, -1, 0));
+  EXPECT_THAT(bias("masked_value: -10000 additive " + additive), ElementsAre(9, 10, -10000, -10000, -10000, 20))
+      << "an additive of minus infinity masks";
+}
+
+TEST(BiasWorkTest, FieldsThatChangeNoBiasAreSaid) {
+  Server server;
+  for (const std::string masking : {"", " masking { causal: true }"}) {
+    const auto warnings = [&](const std::string& fields, const std::string& window) {
+      return server.One(absl::StrCat(kLine, " ", fields, " bias { ", window, masking, " }")).warnings;
+    };
+    EXPECT_TRUE(warnings("max_position: 4", "queries: 1 keys: 4").empty()) << masking;
+    const std::vector<Note> beyond = warnings("max_position: 3", "queries: 1 keys: 4");
+    ASSERT_EQ(beyond.size(), 1u) << masking;
+    EXPECT_EQ(beyond[0].field, "bias");
+    EXPECT_THAT(beyond[0].message, testing::HasSubstr("position 3 is beyond the model's own maximum of 3"));
+    const std::vector<Note> precise = warnings("precision: PRECISION_COMPAT_F32", "queries: 1 keys: 4");
+    ASSERT_EQ(precise.size(), 1u) << masking;
+    EXPECT_EQ(precise[0].field, "precision");
+  }
+  const auto rows = server.One("spec { sinusoidal { dim: 4 } } max_position: 3 table { positions { range { count: 4 } } }");
+  ASSERT_EQ(rows.warnings.size(), 1u);
+  EXPECT_EQ(rows.warnings[0].field, "table.positions");
 }
 
 TEST(BiasWorkTest, RowsWithoutAKey) {

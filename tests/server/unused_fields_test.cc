@@ -34,6 +34,15 @@ TEST(UnusedFieldsTest, ResizeTakesATableAsItIs) {
   }
 }
 
+TEST(UnusedFieldsTest, RowsThatAreAddedHaveNoPairs) {
+  const auto status = [](const std::string& text) {
+    return ItemStatus(Apply(absl::StrCat("items { spec { sinusoidal { dim: 4 } } add { } tensors ", Tensor("[1, 2, 4]"),
+                                         text, " } validate_only: true")));
+  };
+  EXPECT_TRUE(status("").ok()) << status("");
+  ExpectError(status("table_pairing: PAIRING_INTERLEAVED"), {kBad, "items[0].table_pairing", "2", "unset"}, "add");
+}
+
 TEST(UnusedFieldsTest, AnUploadedTableHasNoSpec) {
   const auto status = [](const std::string& text) {
     const std::string table = absl::StrCat("{ dtype: DTYPE_F32 shape: [2, 1] data: ", Escaped<float>({2, 0}), " } ");
