@@ -21,7 +21,7 @@ LABEL org.opencontainers.image.title="Phasor" \
       org.opencontainers.image.base.name="debian:bookworm-slim"
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends \
-      libgrpc++1.51 libhwy1 libprometheus-cpp-pull1.0 libspdlog1.10 > /dev/null \
+      libgrpc++1.51 libhwy1 libisal2 libprometheus-cpp-pull1.0 libspdlog1.10 > /dev/null \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/*
 COPY LICENSE /usr/share/doc/phasor/copyright
 COPY --from=build /src/build/package/bin/phasord /src/build/package/bin/phasor /usr/local/bin/

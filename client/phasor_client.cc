@@ -17,6 +17,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "phasor/v1/position_service.grpc.pb.h"
 
+#include "client/call_status.h"
 #include "proto/raw/message_writer.h"
 #include "proto/raw/payload_cutter.h"
 #include "proto/raw/schema.h"
@@ -31,6 +32,8 @@ constexpr int64_t kAskLimitsAbove = 3 << 20;
 constexpr int64_t kAskLimitsAboveItems = 64;
 constexpr size_t kUploadPiece = size_t{1} << 20;
 
+}  // namespace
+
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -38,8 +41,7 @@ absl::Status FromGrpc(const grpc::Status& status) {
   return result;
 }
 
-// What the server asks for in the trailer grpc-retry-pushback-ms; negative: do not come back. Absent: our own backoff.
-std::chrono::milliseconds Pause(const grpc::ClientContext& context, int attempt) {
+std::chrono::milliseconds PauseBefore(const grpc::ClientContext& context, int attempt) {
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto found = trailers.find("grpc-retry-pushback-ms"); found != trailers.end()) {
     int64_t asked = 0;
@@ -48,8 +50,6 @@ std::chrono::milliseconds Pause(const grpc::ClientContext& context, int attempt)
   }
   return std::chrono::milliseconds(100 << std::min(attempt, 6));
 }
-
-}  // namespace
 
 std::unique_ptr<Client> Client::Connect(const std::string& target, const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -86,7 +86,7 @@ absl::StatusOr<grpc::ByteBuffer> Client::Call(const std::string& method, const g
     queue.Next(&tag, &ok);
     queue.Shutdown();
     if (status.ok()) return response;
-    const std::chrono::milliseconds pause = Pause(context, attempt);
+    const std::chrono::milliseconds pause = PauseBefore(context, attempt);
     if (!MayTryAgain(status, pause, attempt, deadline)) return FromGrpc(status);
     std::this_thread::sleep_for(pause);
   }
@@ -198,7 +198,7 @@ absl::StatusOr<v1::UploadTensorResponse> Client::UploadTensor(std::span<const st
     writer->WritesDone();
     const grpc::Status status = writer->Finish();
     if (status.ok()) return response;
-    const std::chrono::milliseconds pause = Pause(context, attempt);
+    const std::chrono::milliseconds pause = PauseBefore(context, attempt);
     if (!MayTryAgain(status, pause, attempt, deadline)) return FromGrpc(status);
     std::this_thread::sleep_for(pause);
   }

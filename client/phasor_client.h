@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
@@ -28,6 +29,8 @@ namespace phasor::client {
 struct ClientOptions {
   // Of one call, retries included.
   std::chrono::milliseconds deadline{60000};
+  // Of a stream, retries included. 0: none.
+  std::chrono::milliseconds stream_deadline{0};
   // A call that the server answers with UNAVAILABLE is tried so many times in all, waiting as long as the server asks or 100
   // ms · 2^n.
   int max_attempts = 4;
@@ -56,6 +59,13 @@ class Client {
   // Tensor.data fields of the request hold tokens of `payloads`.
   absl::StatusOr<Reply<v1::PrecomputeResponse>> Precompute(const v1::PrecomputeRequest& request,
                                                            const raw::Payloads& payloads = {});
+  // Takes the messages of a stream in order; their payloads hold the bytes. An error ends the stream and is its result.
+  using StreamSink =
+      absl::FunctionRef<absl::Status(const v1::StreamPrecomputeResponse& message, const raw::Payloads& payloads)>;
+  // Streams to `sink` on this thread: it takes the next message when it has taken the last one. Checksums are compared
+  // (DATA_LOSS). A stream that breaks off with UNAVAILABLE goes on where it was, max_attempts times at one place, without a
+  // second header; ABORTED when the server that it goes on with would make other bits.
+  absl::Status StreamPrecompute(const v1::StreamPrecomputeRequest& request, const raw::Payloads& payloads, StreamSink sink);
   absl::StatusOr<Reply<v1::ApplyResponse>> Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads);
   absl::StatusOr<Reply<v1::ScoresResponse>> Scores(const v1::ScoresRequest& request, const raw::Payloads& payloads);
 

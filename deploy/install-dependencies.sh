@@ -12,7 +12,7 @@ packages_of() {
   case "$1" in
     build) echo g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv libgrpc++-dev \
       protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev prometheus-cpp-dev libhwy-dev libspdlog-dev \
-      libcli11-dev rapidjson-dev libboost-dev libssl-dev zlib1g-dev ;;
+      libcli11-dev libisal-dev rapidjson-dev libboost-dev libssl-dev zlib1g-dev ;;
     test) echo libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev libgmp-dev python3-venv ca-certificates ;;
     check) echo "clang-format-19|clang-format-18" shellcheck cmake git python3 python3-venv ca-certificates ;;
     tidy) echo "clang-tidy-19|clang-tidy-18" ;;

@@ -37,7 +37,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
       if (tiles == nullptr) continue;
       open_.fetch_add(1);
       tiles->Acquire(
-          TilesOfPositions(item().positions, 0), !Consecutive(item().positions), call_->lane(),
+          TilesOfPositions(item().positions, 0), !Consecutive(item().positions), /*once=*/false, call_->lane(),
           [self = shared_from_this()](absl::Status status) { self->End(std::move(status), &ApplyJob::TilesReady); });
     }
     End(absl::OkStatus(), &ApplyJob::TilesReady);
@@ -188,8 +188,9 @@ int64_t ScratchBytes(const ValidatedApply& request) {
 }  // namespace
 
 ApplyCall::ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done)
-    : Call(core, std::move(context), request.items().size(), request.charged_bytes() + ScratchBytes(request),
-           request.validate_only(), std::move(done)),
+    : Call(core, std::move(context), request.items().size(),
+           {request.charged_bytes() + ScratchBytes(request), request.stream_bytes()}, request.validate_only(),
+           std::move(done)),
       request_(std::move(request)) {}
 
 bool ApplyCall::TryNow(size_t i) {

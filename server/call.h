@@ -23,12 +23,19 @@ inline constexpr int64_t kInlineBytes = int64_t{128} << 10;
 // Of that, what a thread that must not be kept waiting may do.
 inline constexpr int64_t kInlineCopyBytes = int64_t{32} << 10;
 
+// How a call is admitted.
+struct CallSize {
+  int64_t bytes = 0;  // charged; decides the lane
+  int64_t stream_bytes =
+      0;  // Validated::stream_bytes: more than 0 where the call was admitted before, which then decides the lane
+};
+
 // R: PrecomputeResult or ApplyResult. Kept alive by the stages and tile waits of its items.
 template <typename R>
 class Call : public std::enable_shared_from_this<Call<R>> {
  public:
-  Call(EngineCore* core, std::shared_ptr<CallContext> context, size_t items, int64_t bytes, bool validate_only, Done<R> done)
-      : core_(core), context_(std::move(context)), bytes_(bytes), validate_only_(validate_only), done_(std::move(done)) {
+  Call(EngineCore* core, std::shared_ptr<CallContext> context, size_t items, CallSize size, bool validate_only, Done<R> done)
+      : core_(core), context_(std::move(context)), size_(size), validate_only_(validate_only), done_(std::move(done)) {
     answer_.results.resize(items);
   }
   virtual ~Call() = default;
@@ -54,7 +61,7 @@ class Call : public std::enable_shared_from_this<Call<R>> {
   const std::shared_ptr<CallContext>& context() const { return context_; }
   const std::shared_ptr<const void>& charge() const { return charge_; }
   R& result(size_t item) { return answer_.results[item]; }
-  Lane lane() const { return bytes_ <= kSmallCallBytes ? Lane::kSmall : Lane::kLarge; }
+  Lane lane() const { return std::max(size_.bytes, size_.stream_bytes) <= kSmallCallBytes ? Lane::kSmall : Lane::kLarge; }
   bool validate_only() const { return validate_only_; }
 
   // An item is being worked on until EndItem.
@@ -97,12 +104,13 @@ class Call : public std::enable_shared_from_this<Call<R>> {
 
  private:
   absl::Status Admit() {
+    if (size_.stream_bytes > 0) return context_->Check();
     if (core_->draining.load(std::memory_order_relaxed)) {
       return MakeRefusal(Refusal::kDraining, "the server is shutting down");
     }
     absl::Status status = context_->Check();
     if (!status.ok() || validate_only_) return status;
-    auto charge = core_->admission.Charge(bytes_);
+    auto charge = core_->admission.Charge(size_.bytes);
     if (!charge.ok()) return charge.status();
     charge_ = *std::move(charge);
     return absl::OkStatus();
@@ -110,6 +118,7 @@ class Call : public std::enable_shared_from_this<Call<R>> {
 
   // A place among the calls that wait for workers; those being worked on do not count.
   absl::Status TakePlace() {
+    if (size_.stream_bytes > 0) return absl::OkStatus();
     const int64_t limit = core_->options.max_queue + core_->scheduler.threads();
     if (core_->waiting_calls.fetch_add(1) >= limit) {
       core_->waiting_calls.fetch_sub(1);
@@ -171,7 +180,7 @@ class Call : public std::enable_shared_from_this<Call<R>> {
 
   EngineCore* const core_;
   const std::shared_ptr<CallContext> context_;
-  const int64_t bytes_;
+  const CallSize size_;
   const bool validate_only_;
   Done<R> done_;
   Answer<R> answer_;

@@ -15,6 +15,8 @@ constexpr std::array kRows = {
     LimitRow{"max_item_bytes", &Limits::max_item_bytes, "bytes", "payload of one item, either way", 1, kTwoGiB - 2 * kMiB},
     LimitRow{"max_total_bytes", &Limits::max_total_bytes, "bytes", "payload of one answer, all items together", 1,
              kTwoGiB - 2 * kMiB},
+    LimitRow{"max_stream_bytes", &Limits::max_stream_bytes, "bytes", "payload of one item of a stream, made in pieces", 1,
+             int64_t{1} << 46},
     LimitRow{"max_request_bytes", &Limits::max_request_bytes, "bytes",
              "payload of one request; the gRPC message may be 1 MiB larger", 1, kTwoGiB - 2 * kMiB},
     LimitRow{"max_position", &Limits::max_position, "positions", "largest magnitude of a position", 1, kTwoGiB - 1},

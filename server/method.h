@@ -25,6 +25,8 @@ namespace phasor::server {
 
 class RpcCall;
 class StreamCall;
+class WriteCall;
+class DuplexCall;
 
 // What a handler answers with.
 struct Outcome {
@@ -86,9 +88,77 @@ class MessageReader {
   virtual void OnEnd(Reply reply) = 0;
 };
 
+// The right to send the messages of a server stream, one at a time, and to end it, once. May be moved to any thread.
+// Destroyed without an end, it ends the call with INTERNAL; not while a message is under way.
+class Outlet {
+ public:
+  explicit Outlet(WriteCall* call) : call_(call) {}
+  Outlet(Outlet&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Outlet& operator=(Outlet&&) = delete;
+  ~Outlet();
+
+  const std::shared_ptr<CallContext>& context() const;
+
+  // Sends a message; MessageSource::OnWritten says when the next may follow. On any thread.
+  void Write(grpc::ByteBuffer message);
+  // Ends the stream; no message may be under way. The outcome's response does not count.
+  void End(Outcome outcome) &&;
+
+ private:
+  WriteCall* call_;
+};
+
+// What makes the messages of one call of a server stream.
+class MessageSource {
+ public:
+  virtual ~MessageSource() = default;
+  // Begins. On a thread of the completion queue: must not build or wait.
+  virtual void Start() = 0;
+  // The last message is on its way (by HTTP/2's flow control: the client takes them), or, not ok, the client is gone. On a
+  // thread of the completion queue.
+  virtual void OnWritten(bool ok) = 0;
+};
+
+// The right to read and write the messages of a stream both ways, and to end it, once. At most one read and one write are
+// under way; the end may come with a read under way, and not with a write. Otherwise as Outlet.
+class Line {
+ public:
+  explicit Line(DuplexCall* call) : call_(call) {}
+  Line(Line&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Line& operator=(Line&&) = delete;
+  ~Line();
+
+  const std::shared_ptr<CallContext>& context() const;
+
+  // Asks for the next message: OnMessage or OnReadEnd.
+  void Read();
+  void Write(grpc::ByteBuffer message);
+  void End(Outcome outcome) &&;
+
+ private:
+  DuplexCall* call_;
+};
+
+// What takes and makes the messages of one call of a stream both ways. Its functions run on a thread of the completion
+// queue, must not build or wait, and do not overlap.
+class MessageExchange {
+ public:
+  virtual ~MessageExchange() = default;
+  virtual void Start() = 0;
+  virtual void OnMessage(grpc::ByteBuffer message) = 0;
+  // The client has sent its last message, or is gone.
+  virtual void OnReadEnd() = 0;
+  virtual void OnWritten(bool ok) = 0;
+  // A read has been under way for Method::longest_pause, with no write: the call should end.
+  virtual void OnPause() = 0;
+};
+
 using ResponseWriter = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
 // One response, many requests.
 using StreamReader = grpc::ServerAsyncReader<grpc::ByteBuffer, grpc::ByteBuffer>;
+// Many responses, one request.
+using StreamWriter = grpc::ServerAsyncWriter<grpc::ByteBuffer>;
+using StreamDuplex = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 struct Method {
   std::string name;                          // "phasor.v1.PositionService/Precompute"
@@ -105,7 +175,18 @@ struct Method {
   std::function<void(grpc::ServerContext*, StreamReader*, grpc::ServerCompletionQueue*, void* tag)> request_next_stream;
   // Begins a call. `peer` as gRPC spells it: "ipv4:127.0.0.1:50000".
   std::function<std::unique_ptr<MessageReader>(const std::string& peer, std::shared_ptr<CallContext> context)> open;
-  // A stream whose next message lets itself be waited for so long ends with DEADLINE_EXCEEDED.
+  // Of server streams, in place of all the above.
+  std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, StreamWriter*, grpc::ServerCompletionQueue*, void* tag)>
+      request_next_writer;
+  // Begins a call; the source is kept until the call is gone.
+  std::function<std::shared_ptr<MessageSource>(grpc::ByteBuffer request, Outlet outlet)> produce;
+
+  // Of streams both ways, likewise.
+  std::function<void(grpc::ServerContext*, StreamDuplex*, grpc::ServerCompletionQueue*, void* tag)> request_next_duplex;
+  std::function<std::shared_ptr<MessageExchange>(Line line)> exchange;
+
+  // A stream whose next message lets itself be waited for so long ends with DEADLINE_EXCEEDED; a client that takes none for
+  // so long is cut off.
   std::chrono::milliseconds longest_pause{30'000};
 };
 

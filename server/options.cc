@@ -201,6 +201,11 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
                  "What content sent with UploadTensor may hold in all; 0: none is taken");
   flags->AddSize("--upload-peer-bytes", &server.uploads.peer_bytes, 0, kInt64Max, "The same of one peer (by address)");
   flags->AddDuration("--upload-ttl", &server.uploads.ttl, "1h", "How long such content is kept after its last use");
+  flags->AddSize("--stream-chunk-bytes", &server.streams.chunk_bytes, kLeastChunkBytes, kMostChunkBytes,
+                 "Payload of a stream's message, where the caller does not say");
+  flags->AddInteger("--stream-window", &server.streams.window, 1, 64, "Chunks that are made ahead of the one being sent");
+  flags->AddDuration("--stream-pause", &server.streams.pause, "30s",
+                     "How long a stream's peer may neither send nor take a message before it is cut off");
   flags->AddList("--warm", "TABLE", &server.warm, ";\n",
                  "Table to build before health turns on; may be repeated (in the variable: separated by ;): "
                  "[dtype=f32,][positions=N,][length=N,][layer_type=T,]SOURCE, where SOURCE is the path of a config.json or "

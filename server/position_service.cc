@@ -7,6 +7,8 @@
 #include "server/refusal.h"
 #include "server/response_writer.h"
 #include "server/services.h"
+#include "server/stream_apply.h"
+#include "server/stream_precompute.h"
 #include "server/text.h"
 #include "server/upload_call.h"
 
@@ -15,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Base = v1::PositionService;
-using RawService = Base::WithRawMethod_Precompute<
-    Base::WithRawMethod_Apply<Base::WithRawMethod_Scores<Base::WithRawMethod_UploadTensor<Base::Service>>>>;
+using RawService = Base::WithRawMethod_Precompute<Base::WithRawMethod_StreamPrecompute<Base::WithRawMethod_Apply<
+    Base::WithRawMethod_StreamApply<Base::WithRawMethod_Scores<Base::WithRawMethod_UploadTensor<Base::Service>>>>>>;
 
 constexpr int kPostedPerQueue = 64;
 constexpr std::chrono::milliseconds kRetryAfter{50};
@@ -84,6 +86,19 @@ ServiceMethods MakePositionService(ServiceContext* context) {
                                                 &Engine::Precompute, &WritePrecompute);
   made.methods.push_back(std::move(precompute));
 
+  Method stream_precompute;
+  stream_precompute.name = made.name + "/StreamPrecompute";
+  stream_precompute.path = ResponsePath::kZeroCopy;
+  stream_precompute.longest_pause = context->streams.pause;
+  stream_precompute.request_next_writer = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue,
+                                                                void* tag) {
+    raw->RequestStreamPrecompute(call, request, writer, queue, queue, tag);
+  };
+  stream_precompute.produce = [context](grpc::ByteBuffer request, Outlet outlet) {
+    return OpenPrecomputeStream(context, request, std::move(outlet));
+  };
+  made.methods.push_back(std::move(stream_precompute));
+
   Method apply;
   apply.name = made.name + "/Apply";
   apply.path = ResponsePath::kZeroCopy;
@@ -96,6 +111,16 @@ ServiceMethods MakePositionService(ServiceContext* context) {
       Handler<ApplyResult>(context, static_cast<ParseApply>(&RequestParser::ParseApply), &Engine::Apply, &WriteApply);
   made.methods.push_back(std::move(apply));
 
+  Method stream_apply;
+  stream_apply.name = made.name + "/StreamApply";
+  stream_apply.path = ResponsePath::kZeroCopy;
+  stream_apply.longest_pause = context->streams.pause;
+  stream_apply.request_next_duplex = [raw = service.get()](auto* call, auto* stream, auto* queue, void* tag) {
+    raw->RequestStreamApply(call, stream, queue, queue, tag);
+  };
+  stream_apply.exchange = [context](Line line) { return OpenApplyStream(context, std::move(line)); };
+  made.methods.push_back(std::move(stream_apply));
+
   Method scores;
   scores.name = made.name + "/Scores";
   scores.path = ResponsePath::kZeroCopy;
@@ -107,6 +132,7 @@ ServiceMethods MakePositionService(ServiceContext* context) {
 
   Method upload;
   upload.name = made.name + "/UploadTensor";
+  upload.longest_pause = context->streams.pause;
   upload.request_next_stream = [raw = service.get()](auto* call, auto* reader, auto* queue, void* tag) {
     raw->RequestUploadTensor(call, reader, queue, queue, tag);
   };

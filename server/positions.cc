@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 
@@ -64,6 +65,24 @@ PositionSource AxisPositions::Source(int64_t first_row) const { return SourceOf(
 PositionSource PositionSet::Source(int64_t axis, int64_t first_row) const {
   if (axis == 0) return SourceOf(start, stride, ids, fractional, first_row);
   return more_axes[static_cast<size_t>(axis - 1)].Source(first_row);
+}
+
+PositionSet PositionSet::Rows(int64_t first, int64_t n) const {
+  const auto cut = [&](const auto& list) {
+    return list.empty() ? list : std::decay_t<decltype(list)>(list.begin() + first, list.begin() + first + n);
+  };
+  PositionSet rows;
+  rows.start = start + first * stride;
+  rows.stride = stride;
+  rows.count = n;
+  rows.ids = cut(ids);
+  rows.largest = largest;
+  rows.fractional = cut(fractional);
+  for (const AxisPositions& axis : more_axes) {
+    rows.more_axes.push_back({axis.start + first * axis.stride, axis.stride, cut(axis.ids), cut(axis.fractional)});
+  }
+  rows.hidden = cut(hidden);
+  return rows;
 }
 
 int64_t PositionSet::bytes() const {

@@ -43,6 +43,8 @@ struct PositionSet {
   int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
   // Coordinates of rows [first_row, …) along axis 0 … axes() − 1; points into this object.
   PositionSource Source(int64_t axis, int64_t first_row = 0) const;
+  // Rows [first, first + n) alone; `largest` stays that of all.
+  PositionSet Rows(int64_t first, int64_t n) const;
   // Memory of the lists.
   int64_t bytes() const;
 };

@@ -44,8 +44,9 @@ std::shared_ptr<PrecomputeJob> MakeJob(std::shared_ptr<PrecomputeCall> call, siz
 
 PrecomputeCall::PrecomputeCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedPrecompute request,
                                Done<PrecomputeResult> done)
-    : Call(core, std::move(context), request.items().size(), request.charged_bytes() + ScratchBytes(request),
-           request.validate_only(), std::move(done)),
+    : Call(core, std::move(context), request.items().size(),
+           {request.charged_bytes() + ScratchBytes(request), request.stream_bytes()}, request.validate_only(),
+           std::move(done)),
       request_(std::move(request)) {}
 
 bool PrecomputeCall::Describe(size_t i, const PlanEntry& plan) {

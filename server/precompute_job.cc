@@ -35,7 +35,7 @@ bool PrecomputeJob::FinishNow() {
 
 void PrecomputeJob::Start() {
   waiting_ = Stopwatch();
-  tiles_->Acquire(std::move(uses_), scattered_, call_->lane(),
+  tiles_->Acquire(std::move(uses_), scattered_, item().once, call_->lane(),
                   [self = shared_from_this()](absl::Status status) { self->TilesReady(std::move(status)); });
 }
 

@@ -49,6 +49,7 @@ struct PrecomputeItem {
   std::shared_ptr<const Work> work;  // when set, `window` does not count
   std::string if_fingerprint_not;    // 32 bytes or empty
   int64_t payload_bytes = 0;         // exact size of the answer's payload, inv_freq included
+  bool once = false;                 // builds no tiles of the cache: the whole is too large for them
 };
 
 // A tensor to work on: [batch, sequence, heads, head_dim] through strides (elements), whatever the layout on the wire.
@@ -86,7 +87,8 @@ struct ScoresItem {
 template <typename T>
 using Batch = std::vector<absl::StatusOr<T>>;
 
-// The seal: constructible by the parser alone (and by tests through it).
+// The seal: constructible by the parser alone (and by tests through it), and by StreamPieces and ApplyPieces from parts of
+// what it made.
 template <typename T>
 class Validated {
  public:
@@ -95,14 +97,20 @@ class Validated {
   bool validate_only() const { return validate_only_; }
   // Payload of the request and of the answer together: what admission charges.
   int64_t charged_bytes() const { return charged_bytes_; }
+  // More than 0: this is a piece of a stream of so many bytes. The stream was admitted, so the piece is charged with it,
+  // takes no place in the queue and is served while the server drains.
+  int64_t stream_bytes() const { return stream_bytes_; }
 
  private:
   friend class RequestParser;
+  friend class ApplyPieces;
+  friend class StreamPieces;
   friend struct ValidatedAccess;  // tests only
   Validated() = default;
   Batch<T> items_;
   bool validate_only_ = false;
   int64_t charged_bytes_ = 0;
+  int64_t stream_bytes_ = 0;
 };
 
 using ValidatedPrecompute = Validated<PrecomputeItem>;

@@ -1,6 +1,7 @@
 #include "server/request_parser.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include "kernels/core/checked_math.h"
 #include "proto/raw/payload_cutter.h"
+#include "server/apply_pieces.h"
 #include "server/enum_text.h"
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
@@ -82,10 +84,15 @@ int64_t PairsOf(const Item& item) {
   return pairs;
 }
 
-// Parses every item of `request` in place and returns what admission charges.
-template <typename Request, typename Item>
-absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& payloads, const Limits& limits,
-                                   UploadStore* uploads, Batch<Item>* batch) {
+struct BatchSizes {
+  int64_t answer = 0;  // payload of all items
+  int64_t held = 0;    // of the request, as it is kept
+};
+
+// Parses every item of `request` in place, each with parse(message, context).
+template <typename Request, typename Item, typename Parse>
+absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only, const raw::Payloads& payloads,
+                                      const Limits& limits, UploadStore* uploads, const Parse& parse, Batch<Item>* batch) {
   if (request.items().empty()) {
     return InvalidField("items", "nothing", absl::StrCat("1 … ", limits.max_batch_items, " items"));
   }
@@ -96,13 +103,13 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
     return OverLimit("items", payloads.total_bytes(), "max_request_bytes", limits.max_request_bytes, "bytes of payload");
   }
   int64_t uploaded = 0;
-  ParseContext context{limits, payloads, request.validate_only(), limits.max_request_bytes, uploads, &uploaded};
+  ParseContext context{limits, payloads, validate_only, limits.max_request_bytes, uploads, &uploaded};
   batch->reserve(static_cast<size_t>(request.items_size()));
   int64_t answer = 0;
   int64_t ids = 0;
   int64_t pairs = 0;
   for (int i = 0; i < request.items_size(); ++i) {
-    absl::StatusOr<Item> item = ParseItem(request.items(i), context);
+    absl::StatusOr<Item> item = parse(request.items(i), context);
     if (!item.ok()) {
       batch->push_back(AtPath(absl::StrCat("items[", i, "]."), item.status()));
       continue;
@@ -120,7 +127,57 @@ absl::StatusOr<int64_t> ParseBatch(const Request& request, const raw::Payloads& 
     ids += item->work != nullptr ? item->work->position_bytes : PositionBytes(*item);
     batch->push_back(std::move(item));
   }
-  return payloads.total_bytes() + uploaded + answer + ids;
+  return BatchSizes{answer, payloads.total_bytes() + uploaded + ids};
+}
+
+template <typename Item, typename Request>
+absl::StatusOr<int64_t> ParseUnary(const Request& request, const raw::Payloads& payloads, const Limits& limits,
+                                   UploadStore* uploads, Batch<Item>* batch) {
+  const auto parse = [](const auto& message, ParseContext& context) { return ParseItem(message, context); };
+  const auto sizes = ParseBatch(request, request.validate_only(), payloads, limits, uploads, parse, batch);
+  if (!sizes.ok()) return sizes.status();
+  return sizes->held + sizes->answer;
+}
+
+// What is made in pieces is held against max_stream_bytes; these only keep products from overflowing.
+Limits StreamLimits(const Limits& given) {
+  Limits limits = given;
+  limits.max_item_elements = int64_t{1} << 55;
+  limits.max_item_bytes = int64_t{1} << 60;
+  limits.max_total_bytes = std::numeric_limits<int64_t>::max() - limits.max_item_bytes;
+  limits.max_positions = std::numeric_limits<int32_t>::max();
+  return limits;
+}
+
+// A window whose parts can be asked for alone, so that its size needs no memory: rows of a range, biases without lists.
+bool IsPlainWindow(const v1::PrecomputeItem& message) {
+  if (message.has_table()) return message.table().positions().rule_case() == v1::Positions::kRange;
+  const v1::BiasWindow& bias = message.bias();
+  return !bias.indices() && !bias.has_query_positions() && !bias.has_key_positions() && !bias.has_masking();
+}
+
+bool MadeInPieces(const PrecomputeItem& item) { return item.work == nullptr || item.work->Rows(0, 0) != nullptr; }
+
+// An item that can be made in pieces within the limits of `context`, or another within those of `whole`.
+absl::StatusOr<PrecomputeItem> ParseStreamItem(const v1::PrecomputeItem& message, const Limits& whole,
+                                               ParseContext& context) {
+  if (IsPlainWindow(message)) {
+    const int64_t ids_left = context.ids_left, uploaded = *context.uploaded_bytes;
+    absl::StatusOr<PrecomputeItem> item = ParseItem(message, context);
+    if (!item.ok()) return item;
+    if (MadeInPieces(*item)) {
+      const char* window = message.has_table() ? "table" : "bias";
+      const absl::Status status =
+          CheckLimit(window, item->payload_bytes, "max_stream_bytes", whole.max_stream_bytes, "bytes of answer");
+      return status.ok() ? std::move(item) : status;
+    }
+    context.ids_left = ids_left;
+    *context.uploaded_bytes = uploaded;
+  }
+  ParseContext unary{whole, context.payloads, false, context.ids_left, context.uploads, context.uploaded_bytes};
+  absl::StatusOr<PrecomputeItem> item = ParseItem(message, unary);
+  context.ids_left = unary.ids_left;
+  return item;
 }
 
 // Errors of a spec, whether the kernels library's or the wire's, below the spec's path.
@@ -151,7 +208,7 @@ absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer&
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::PrecomputeRequest& request,
                                                                    const raw::Payloads& payloads) const {
   ValidatedPrecompute validated;
-  const auto charged = ParseBatch(request, payloads, limits_, uploads_, &validated.items_);
+  const auto charged = ParseUnary(request, payloads, limits_, uploads_, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
@@ -161,11 +218,81 @@ absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::Pre
 absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest& request,
                                                          const raw::Payloads& payloads) const {
   ValidatedApply validated;
-  const auto charged = ParseBatch(request, payloads, limits_, uploads_, &validated.items_);
+  const auto charged = ParseUnary(request, payloads, limits_, uploads_, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
   return validated;
+}
+
+absl::StatusOr<StreamRequest> RequestParser::ParseStreamPrecompute(const grpc::ByteBuffer& request) const {
+  v1::StreamPrecomputeRequest message;
+  raw::Payloads payloads;
+  if (auto status = Read(request, raw::kStreamPrecomputeRequest, limits_, &message, &payloads); !status.ok()) return status;
+  StreamRequest stream{ValidatedPrecompute(), message.chunk_bytes(), message.first_item(), message.first_row(),
+                       !message.no_checksums()};
+  if (stream.chunk_bytes != 0 && (stream.chunk_bytes < kLeastChunkBytes || stream.chunk_bytes > kMostChunkBytes)) {
+    return InvalidField("chunk_bytes", absl::StrCat(stream.chunk_bytes),
+                        absl::StrCat("unset, or ", kLeastChunkBytes, " … ", kMostChunkBytes));
+  }
+  if (stream.first_row < 0) return InvalidField("first_row", absl::StrCat(stream.first_row), "at least 0");
+  const Limits limits = StreamLimits(limits_);
+  const auto parse = [this](const v1::PrecomputeItem& item, ParseContext& context) {
+    return ParseStreamItem(item, limits_, context);
+  };
+  const auto sizes = ParseBatch(message, false, payloads, limits, uploads_, parse, &stream.batch.items_);
+  if (!sizes.ok()) return sizes.status();
+  if (stream.first_item < 0 || stream.first_item >= message.items_size()) {
+    return InvalidField("first_item", absl::StrCat(stream.first_item), absl::StrCat("0 … ", message.items_size() - 1));
+  }
+  int64_t largest_whole = 0;
+  for (const auto& item : stream.batch.items_) {
+    if (!item.ok() || MadeInPieces(*item)) continue;
+    largest_whole = std::max(largest_whole, item->payload_bytes + item->work->scratch_bytes);
+  }
+  stream.batch.charged_bytes_ = sizes->held + largest_whole;
+  return stream;
+}
+
+absl::StatusOr<StreamedItem> RequestParser::ParseStreamedItem(const v1::ApplyItem& open,
+                                                              const raw::Payloads& payloads) const {
+  for (int i = 0; i < open.tensors_size(); ++i) {
+    const v1::Tensor& tensor = open.tensors(i);
+    if (tensor.storage_case() != v1::Tensor::STORAGE_NOT_SET) {
+      return InvalidField(absl::StrCat("tensors[", i, "]"), "storage", "none: the bytes follow in chunks");
+    }
+    if (!tensor.strides().empty()) {
+      return InvalidField(absl::StrCat("tensors[", i, "].strides"), "strides", "none: tensors of streams are dense");
+    }
+  }
+  int64_t uploaded = 0;
+  StreamedItem streamed;
+  const bool plain = !open.has_add() && !open.has_resize() && !open.has_shift() && !open.has_rerotate() &&
+                     !open.has_table() && (!open.has_positions() || open.positions().rule_case() == v1::Positions::kRange);
+  if (plain) {
+    const Limits limits = StreamLimits(limits_);
+    ParseContext context{limits, payloads, true, limits_.max_request_bytes, uploads_, &uploaded};
+    absl::StatusOr<ApplyItem> item = ParseItem(open, context);
+    if (!item.ok()) return item.status();
+    streamed.in_pieces = ApplyPieces::Can(*item);
+    if (streamed.in_pieces) {
+      if (auto status =
+              CheckLimit("tensors", item->payload_bytes, "max_stream_bytes", limits_.max_stream_bytes, "bytes of payload");
+          !status.ok()) {
+        return status;
+      }
+      for (const TensorInput& tensor : item->tensors) streamed.bytes.push_back(tensor.bytes);
+      streamed.item = *std::move(item);
+      return streamed;
+    }
+  }
+  ParseContext context{limits_, payloads, true, limits_.max_request_bytes, uploads_, &uploaded};
+  if (const auto item = ParseItem(open, context); !item.ok()) return item.status();
+  for (const v1::Tensor& tensor : open.tensors()) {
+    const std::span<const int64_t> shape(tensor.shape().data(), static_cast<size_t>(tensor.shape_size()));
+    streamed.bytes.push_back(CheckedElements(shape).value_or(0) * SizeOf(static_cast<DType>(tensor.dtype())));
+  }
+  return streamed;
 }
 
 absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffer& request) const {
@@ -173,7 +300,7 @@ absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffe
   raw::Payloads payloads;
   if (auto status = Read(request, raw::kScoresRequest, limits_, &message, &payloads); !status.ok()) return status;
   ValidatedScores validated;
-  const auto charged = ParseBatch(message, payloads, limits_, uploads_, &validated.items_);
+  const auto charged = ParseUnary(message, payloads, limits_, uploads_, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = message.validate_only();
   validated.charged_bytes_ = *charged;

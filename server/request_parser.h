@@ -2,6 +2,8 @@
 #ifndef PHASOR_SERVER_REQUEST_PARSER_H_
 #define PHASOR_SERVER_REQUEST_PARSER_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "phasor/v1/position_service.pb.h"
@@ -9,10 +11,27 @@
 #include "proto/raw/payloads.h"
 #include "server/limits.h"
 #include "server/request.h"
+#include "server/stream_options.h"
 
 namespace phasor::server {
 
 class UploadStore;
+
+// A call of StreamPrecompute. `batch.charged_bytes()` is all that it holds but the pieces of items that are made in pieces.
+struct StreamRequest {
+  ValidatedPrecompute batch;
+  int64_t chunk_bytes = 0;  // 0: not given
+  int64_t first_item = 0;
+  int64_t first_row = 0;  // ≥ 0; how many rows there are is known later
+  bool checksums = true;
+};
+
+// What opens an item of StreamApply.
+struct StreamedItem {
+  bool in_pieces = false;
+  ApplyItem item;              // in pieces; its tensors have no payload
+  std::vector<int64_t> bytes;  // of each tensor
+};
 
 // Checks all that request.h promises, with sizes computed before anything is allocated by them. Thread-safe, no state but
 // the limits; costs microseconds per item plus a pass over position ids and masks.
@@ -28,6 +47,9 @@ class RequestParser {
   // Payloads of tensors are left where they were received; the batch keeps them alive.
   absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request) const;
   absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request) const;
+  absl::StatusOr<StreamRequest> ParseStreamPrecompute(const grpc::ByteBuffer& request) const;
+  // `open`: an item without its tensors' bytes. Errors are the item's, paths relative to it.
+  absl::StatusOr<StreamedItem> ParseStreamedItem(const v1::ApplyItem& open, const raw::Payloads& payloads) const;
   absl::StatusOr<ValidatedScores> ParseScores(const grpc::ByteBuffer& request) const;
 
   // The same from parsed messages, whose Tensor.data fields hold tokens of `payloads` (proto/raw/payload_cutter.h).

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/raw/crc32c.h"
 #include "proto/raw/message_writer.h"
 #include "proto/raw/payloads.h"
 #include "server/grpc_status.h"
@@ -56,14 +57,17 @@ void Write(Array&& array, raw::Payloads* payloads, v1::Tensor* out) {
   out->set_data(payloads->Close());
 }
 
+google::rpc::Status StatusOf(const absl::Status& status, size_t index) {
+  // The parser's errors know their item; those of the kernels library know the field of the spec only.
+  return ToRpcStatus(SpecErrorOf(status).has_value() ? AtPath(ItemPath(index), status) : status);
+}
+
 // What results of both methods have in common. False: the item failed and the answer is complete.
 template <typename R, typename M>
 bool WriteCommon(const R& result, size_t index, std::string_view backend, M* out) {
   Write(result.stages, out->mutable_stages());
   if (!result.status.ok()) {
-    // The parser's errors know their item; those of the kernels library know the field of the spec only.
-    const bool is_spec_error = SpecErrorOf(result.status).has_value();
-    *out->mutable_status() = ToRpcStatus(is_spec_error ? AtPath(ItemPath(index), result.status) : result.status);
+    *out->mutable_status() = StatusOf(result.status, index);
     return false;
   }
   out->set_backend(std::string(backend));
@@ -82,6 +86,36 @@ bool WriteCommon(const R& result, size_t index, std::string_view backend, M* out
   return true;
 }
 
+void WriteResult(PrecomputeResult&& result, size_t index, std::string_view backend, raw::Payloads* payloads,
+                 v1::PrecomputeResult* out) {
+  if (!WriteCommon(result, index, backend, out)) return;
+  out->set_not_modified(result.not_modified);
+  out->set_attention_factor(result.attention_factor);
+  if (result.inv_freq) Write(*std::move(result.inv_freq), payloads, out->mutable_inv_freq());
+  if (result.cos) Write(*std::move(result.cos), payloads, out->mutable_cos());
+  if (result.sin) Write(*std::move(result.sin), payloads, out->mutable_sin());
+  if (result.table) Write(*std::move(result.table), payloads, out->mutable_table());
+  if (result.bias) Write(*std::move(result.bias), payloads, out->mutable_bias());
+}
+
+void WriteResult(ApplyResult&& result, size_t index, std::string_view backend, raw::Payloads* payloads,
+                 v1::ApplyResult* out) {
+  if (!WriteCommon(result, index, backend, out)) return;
+  for (Array& tensor : result.tensors) Write(std::move(tensor), payloads, out->add_tensors());
+}
+
+void WriteChunk(v1::ResultArray name, std::optional<Array>&& array, bool checksums, raw::Payloads* payloads,
+                v1::StreamChunk* out) {
+  if (!array) return;
+  v1::ChunkData* data = out->add_arrays();
+  data->set_array(name);
+  for (Bytes& piece : array->data) {
+    payloads->AddPiece({std::move(piece.owner), piece.data, static_cast<size_t>(piece.size)});
+  }
+  data->set_data(payloads->Close());
+  if (checksums) data->set_crc32c(raw::Crc32c(*payloads->Find(data->data())));
+}
+
 }  // namespace
 
 absl::StatusOr<grpc::ByteBuffer> WritePrecompute(Answer<PrecomputeResult>&& answer, std::string_view backend) {
@@ -89,16 +123,7 @@ absl::StatusOr<grpc::ByteBuffer> WritePrecompute(Answer<PrecomputeResult>&& answ
   raw::Payloads payloads;
   Write(answer.stages, response.mutable_stages());
   for (size_t i = 0; i < answer.results.size(); ++i) {
-    PrecomputeResult& result = answer.results[i];
-    v1::PrecomputeResult* out = response.add_results();
-    if (!WriteCommon(result, i, backend, out)) continue;
-    out->set_not_modified(result.not_modified);
-    out->set_attention_factor(result.attention_factor);
-    if (result.inv_freq) Write(*std::move(result.inv_freq), &payloads, out->mutable_inv_freq());
-    if (result.cos) Write(*std::move(result.cos), &payloads, out->mutable_cos());
-    if (result.sin) Write(*std::move(result.sin), &payloads, out->mutable_sin());
-    if (result.table) Write(*std::move(result.table), &payloads, out->mutable_table());
-    if (result.bias) Write(*std::move(result.bias), &payloads, out->mutable_bias());
+    WriteResult(std::move(answer.results[i]), i, backend, &payloads, response.add_results());
   }
   return raw::Join(response, raw::kPrecomputeResponse, payloads);
 }
@@ -123,12 +148,77 @@ absl::StatusOr<grpc::ByteBuffer> WriteApply(Answer<ApplyResult>&& answer, std::s
   raw::Payloads payloads;
   Write(answer.stages, response.mutable_stages());
   for (size_t i = 0; i < answer.results.size(); ++i) {
-    ApplyResult& result = answer.results[i];
-    v1::ApplyResult* out = response.add_results();
-    if (!WriteCommon(result, i, backend, out)) continue;
-    for (Array& tensor : result.tensors) Write(std::move(tensor), &payloads, out->add_tensors());
+    WriteResult(std::move(answer.results[i]), i, backend, &payloads, response.add_results());
   }
   return raw::Join(response, raw::kApplyResponse, payloads);
 }
+
+absl::StatusOr<grpc::ByteBuffer> WriteStreamHeader(size_t item, PrecomputeResult&& described, const StreamExtent& extent,
+                                                   int64_t first_row, std::string_view backend) {
+  v1::StreamPrecomputeResponse response;
+  raw::Payloads payloads;
+  response.set_item(static_cast<int64_t>(item));
+  v1::StreamHeader* header = response.mutable_header();
+  WriteResult(std::move(described), item, backend, &payloads, header->mutable_result());
+  header->mutable_result()->clear_stages();
+  header->set_rows(extent.rows);
+  header->set_first_row(first_row);
+  return raw::Join(response, raw::kStreamPrecomputeResponse, payloads);
+}
+
+absl::StatusOr<grpc::ByteBuffer> WriteStreamChunk(size_t item, PrecomputeResult&& part, int64_t offset, bool checksums) {
+  v1::StreamPrecomputeResponse response;
+  raw::Payloads payloads;
+  response.set_item(static_cast<int64_t>(item));
+  v1::StreamChunk* chunk = response.mutable_chunk();
+  chunk->set_offset_bytes(offset);
+  WriteChunk(v1::RESULT_ARRAY_INV_FREQ, std::move(part.inv_freq), checksums, &payloads, chunk);
+  WriteChunk(v1::RESULT_ARRAY_COS, std::move(part.cos), checksums, &payloads, chunk);
+  WriteChunk(v1::RESULT_ARRAY_SIN, std::move(part.sin), checksums, &payloads, chunk);
+  WriteChunk(v1::RESULT_ARRAY_TABLE, std::move(part.table), checksums, &payloads, chunk);
+  WriteChunk(v1::RESULT_ARRAY_BIAS, std::move(part.bias), checksums, &payloads, chunk);
+  return raw::Join(response, raw::kStreamPrecomputeResponse, payloads);
+}
+
+absl::StatusOr<grpc::ByteBuffer> WriteApplyHeader(size_t item, ApplyResult&& described, std::string_view backend) {
+  v1::StreamApplyResponse response;
+  raw::Payloads payloads;
+  response.set_item(static_cast<int64_t>(item));
+  WriteResult(std::move(described), item, backend, &payloads, response.mutable_header());
+  response.mutable_header()->clear_stages();
+  return raw::Join(response, raw::kStreamApplyResponse, payloads);
+}
+
+absl::StatusOr<grpc::ByteBuffer> WriteTensorChunk(size_t item, size_t tensor, int64_t offset, Chunks&& data,
+                                                  bool checksums) {
+  v1::StreamApplyResponse response;
+  raw::Payloads payloads;
+  response.set_item(static_cast<int64_t>(item));
+  v1::TensorChunk* chunk = response.mutable_chunk();
+  chunk->set_tensor(static_cast<int64_t>(tensor));
+  chunk->set_offset_bytes(offset);
+  for (Bytes& piece : data) payloads.AddPiece({std::move(piece.owner), piece.data, static_cast<size_t>(piece.size)});
+  chunk->set_data(payloads.Close());
+  if (checksums) chunk->set_crc32c(raw::Crc32c(*payloads.Find(chunk->data())));
+  return raw::Join(response, raw::kStreamApplyResponse, payloads);
+}
+
+template <typename M>
+absl::StatusOr<grpc::ByteBuffer> WriteStreamEnd(size_t item, const absl::Status& status, int64_t sent_bytes,
+                                                CacheOutcome cache, const StageTimes& stages) {
+  M response;
+  response.set_item(static_cast<int64_t>(item));
+  v1::StreamEnd* end = response.mutable_end();
+  if (!status.ok()) *end->mutable_status() = StatusOf(status, item);
+  end->set_sent_bytes(sent_bytes);
+  end->set_cache(ToProto(cache));
+  Write(stages, end->mutable_stages());
+  // An end has no payload in either message.
+  return raw::Join(response, raw::kStreamPrecomputeResponse, {});
+}
+template absl::StatusOr<grpc::ByteBuffer> WriteStreamEnd<v1::StreamPrecomputeResponse>(size_t, const absl::Status&, int64_t,
+                                                                                       CacheOutcome, const StageTimes&);
+template absl::StatusOr<grpc::ByteBuffer> WriteStreamEnd<v1::StreamApplyResponse>(size_t, const absl::Status&, int64_t,
+                                                                                  CacheOutcome, const StageTimes&);
 
 }  // namespace phasor::server

@@ -2,6 +2,8 @@
 #ifndef PHASOR_SERVER_RESPONSE_WRITER_H_
 #define PHASOR_SERVER_RESPONSE_WRITER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -9,6 +11,7 @@
 #include "phasor/v1/position_service.pb.h"
 
 #include "server/engine.h"
+#include "server/stream_pieces.h"
 
 namespace phasor::server {
 
@@ -19,6 +22,20 @@ namespace phasor::server {
 absl::StatusOr<grpc::ByteBuffer> WritePrecompute(Answer<PrecomputeResult>&& answer, std::string_view backend);
 absl::StatusOr<grpc::ByteBuffer> WriteScores(Answer<ScoresResult>&& answer, std::string_view backend);
 absl::StatusOr<grpc::ByteBuffer> WriteApply(Answer<ApplyResult>&& answer, std::string_view backend);
+
+// Messages of a stream of Precompute, of item `item`. Errors as above.
+// Bytes that begin at `offset` of each array: those of `part` (any of inv_freq, cos, sin, table, bias), with their
+// checksums.
+absl::StatusOr<grpc::ByteBuffer> WriteStreamHeader(size_t item, PrecomputeResult&& described, const StreamExtent& extent,
+                                                   int64_t first_row, std::string_view backend);
+absl::StatusOr<grpc::ByteBuffer> WriteStreamChunk(size_t item, PrecomputeResult&& part, int64_t offset, bool checksums);
+// Of a stream of Apply: the same of an item's tensors.
+absl::StatusOr<grpc::ByteBuffer> WriteApplyHeader(size_t item, ApplyResult&& described, std::string_view backend);
+absl::StatusOr<grpc::ByteBuffer> WriteTensorChunk(size_t item, size_t tensor, int64_t offset, Chunks&& data, bool checksums);
+// `M`: v1::StreamPrecomputeResponse or v1::StreamApplyResponse.
+template <typename M>
+absl::StatusOr<grpc::ByteBuffer> WriteStreamEnd(size_t item, const absl::Status& status, int64_t sent_bytes,
+                                                CacheOutcome cache, const StageTimes& stages);
 
 }  // namespace phasor::server
 

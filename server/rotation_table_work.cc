@@ -34,6 +34,14 @@ class RotationTableWork final : public Work {
   std::optional<XposFactors> xpos;  // else PoPE or FoPE
   WeightRef delta;                  // PoPE, of keys
 
+  std::shared_ptr<const Work> Rows(int64_t first, int64_t count) const override {
+    auto work = std::make_shared<RotationTableWork>(*this);
+    work->positions = positions.Rows(first, count);
+    work->CutOutputs(positions.count, count);
+    if (positions.count > 0) work->scratch_bytes = scratch_bytes / positions.count * count;
+    return work;
+  }
+
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override {
     std::vector<ProgramStep> steps;

@@ -62,6 +62,21 @@ const std::shared_ptr<CallContext>& Turn::context() const { return call_->contex
 void Turn::More() && { std::exchange(call_, nullptr)->More(); }
 void Turn::Stop(Outcome outcome) && { std::exchange(call_, nullptr)->Stop(std::move(outcome)); }
 
+Outlet::~Outlet() {
+  if (call_ != nullptr) std::move(*this).End(Refuse(absl::InternalError("a stream was left without an end")));
+}
+const std::shared_ptr<CallContext>& Outlet::context() const { return call_->context(); }
+void Outlet::Write(grpc::ByteBuffer message) { call_->Write(std::move(message)); }
+void Outlet::End(Outcome outcome) && { std::exchange(call_, nullptr)->Answer(std::move(outcome)); }
+
+Line::~Line() {
+  if (call_ != nullptr) std::move(*this).End(Refuse(absl::InternalError("a stream was left without an end")));
+}
+const std::shared_ptr<CallContext>& Line::context() const { return call_->context(); }
+void Line::Read() { call_->Read(); }
+void Line::Write(grpc::ByteBuffer message) { call_->Write(std::move(message)); }
+void Line::End(Outcome outcome) && { std::exchange(call_, nullptr)->Answer(std::move(outcome)); }
+
 bool CallAdmission::TryEnter() { return inflight_->fetch_add(1, std::memory_order_relaxed) < limit_; }
 
 bool AccessLog::Wants(grpc::StatusCode code) {
@@ -87,8 +102,16 @@ bool CallGroup::AwaitNone(std::chrono::milliseconds limit) {
 }
 
 void RpcCall::Post(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) {
-  RpcCall* call =
-      method->open ? static_cast<RpcCall*>(new StreamCall(group, method, queue)) : new UnaryCall(group, method, queue);
+  RpcCall* call = nullptr;
+  if (method->open) {
+    call = new StreamCall(group, method, queue);
+  } else if (method->produce) {
+    call = new WriteCall(group, method, queue);
+  } else if (method->exchange) {
+    call = new DuplexCall(group, method, queue);
+  } else {
+    call = new UnaryCall(group, method, queue);
+  }
   call->RequestNext();
 }
 
@@ -143,6 +166,12 @@ void RpcCall::CountRequest(const grpc::ByteBuffer& request) {
   group_->admission().CountTraffic(bytes);
 }
 
+void RpcCall::CountResponse(const grpc::ByteBuffer& response) {
+  const auto bytes = static_cast<int64_t>(response.Length());
+  response_bytes_ += bytes;
+  group_->admission().CountTraffic(bytes);
+}
+
 void RpcCall::ReadDeadline() {
   const auto deadline = server_context_.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return;
@@ -169,8 +198,7 @@ void RpcCall::Answer(Outcome outcome) {
   outcome_.rejected = outcome.rejected;
   finish_began_ = Clock::now();
   if (outcome_.status.ok()) {
-    response_bytes_ = static_cast<int64_t>(outcome.response.Length());
-    group_->admission().CountTraffic(response_bytes_);
+    CountResponse(outcome.response);
     answered_.store(true, std::memory_order_release);
     Finish(&outcome.response, grpc::Status::OK);
     return;
@@ -242,7 +270,7 @@ void RpcCall::Account() {
     method_->metrics->ObserveStage(Stage::kQueue, 1e-9 * static_cast<double>(outcome_.stages.queue_ns));
     method_->metrics->ObserveStage(Stage::kBuild, 1e-9 * static_cast<double>(outcome_.stages.build_ns));
     method_->metrics->ObserveStage(Stage::kCopy, 1e-9 * static_cast<double>(outcome_.stages.copy_ns));
-    method_->metrics->ObserveStage(Stage::kSend, Seconds(finished_ - finish_began_));
+    method_->metrics->ObserveStage(Stage::kSend, Seconds(sending_ + (finished_ - finish_began_)));
   } else {
     group_->metrics().Rejected(outcome_.rejected);
   }
@@ -268,7 +296,7 @@ void RpcCall::LogAccess(grpc::StatusCode code, double seconds) const {
     fields.push_back({"queue_us", outcome_.stages.queue_ns / 1000});
     fields.push_back({"build_us", outcome_.stages.build_ns / 1000});
     fields.push_back({"copy_us", outcome_.stages.copy_ns / 1000});
-    fields.push_back({"send_us", static_cast<int64_t>(Seconds(finished_ - finish_began_) * 1e6)});
+    fields.push_back({"send_us", static_cast<int64_t>(Seconds(sending_ + (finished_ - finish_began_)) * 1e6)});
   }
   group_->log().logger().Event(AccessLevel(code), "request", fields);
 }

@@ -6,8 +6,8 @@
 //   OnRequest(ok)  a call came; not ok: the server shuts down, and nothing else will happen
 //   OnDone         the call is over for gRPC: completed, or cancelled (client gone, deadline passed, shutdown)
 //   OnFinish(ok)   the answer was handed to the network, or could not be
-// After a good OnRequest both OnDone and OnFinish come, in either order; the last event deletes the object. Client streams
-// have more of them, see StreamCall.
+// After a good OnRequest both OnDone and OnFinish come, in either order; the last event deletes the object. Streams have
+// more of them, see StreamCall and WriteCall.
 #ifndef PHASOR_SERVER_RPC_CALL_H_
 #define PHASOR_SERVER_RPC_CALL_H_
 
@@ -150,6 +150,9 @@ class RpcCall {
   void ExpectOne() { events_left_.fetch_add(1, std::memory_order_relaxed); }
   void ReleaseOne();
   void CountRequest(const grpc::ByteBuffer& request);
+  // A message of a stream was handed to gRPC, and took so long to go.
+  void CountResponse(const grpc::ByteBuffer& response);
+  void CountSending(std::chrono::steady_clock::duration time) { sending_ += time; }
 
   const Method& method() const { return *method_; }
   const std::string& peer() const { return peer_; }  // of streams
@@ -188,7 +191,8 @@ class RpcCall {
   std::string peer_;  // taken on arrival, when it is needed: gRPC forgets it once the client is gone
   std::chrono::steady_clock::time_point arrived_, finish_began_, finished_;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
-  Outcome outcome_;  // without the response
+  std::chrono::steady_clock::duration sending_{0};  // of a stream's messages
+  Outcome outcome_;                                 // without the response
   grpc::StatusCode sent_code_ = grpc::StatusCode::OK;
   std::string reason_;
   std::atomic<int> events_left_{0};
@@ -212,6 +216,75 @@ class UnaryCall final : public RpcCall {
 
   ResponseWriter writer_{server_context()};
   grpc::ByteBuffer request_;
+};
+
+// One request, many responses. Messages are written one at a time; how fast the client takes them decides when the next one
+// is asked for. Two more events:
+//   OnWrite(ok)  the message went; not ok: the call is over
+//   OnAlarm(ok)  the client may have stopped reading
+class WriteCall final : public RpcCall {
+ public:
+  WriteCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
+
+  // Through Outlet only; on any thread.
+  void Write(grpc::ByteBuffer message);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void RequestNext() override;
+  void Arrived() override { CountRequest(request_); }
+  void Begin() override;
+  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
+  void Over() override;
+
+  void OnWrite(bool ok);
+  void OnAlarm(bool ok);
+  void SetAlarm(Clock::duration pause);
+
+  EventOf<WriteCall> write_event_{this, &WriteCall::OnWrite};
+  EventOf<WriteCall> alarm_event_{this, &WriteCall::OnAlarm};
+  StreamWriter writer_{server_context()};
+  grpc::ByteBuffer request_;
+  std::shared_ptr<MessageSource> source_;
+  grpc::Alarm alarm_;
+  bool over_ = false;  // of the queue's thread alone
+  // When the message under way was handed over, the clock's nanoseconds; 0: none is.
+  std::atomic<int64_t> writing_since_{0};
+};
+
+// Many requests, many responses; as the other two.
+class DuplexCall final : public RpcCall {
+ public:
+  DuplexCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
+
+  // Through Line only; on any thread.
+  void Read();
+  void Write(grpc::ByteBuffer message);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void RequestNext() override;
+  void Begin() override;
+  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
+  void Over() override;
+
+  void OnRead(bool ok);
+  void OnWrite(bool ok);
+  void OnAlarm(bool ok);
+  void SetAlarm(Clock::duration pause);
+
+  EventOf<DuplexCall> read_event_{this, &DuplexCall::OnRead};
+  EventOf<DuplexCall> write_event_{this, &DuplexCall::OnWrite};
+  EventOf<DuplexCall> alarm_event_{this, &DuplexCall::OnAlarm};
+  StreamDuplex stream_{server_context()};
+  grpc::ByteBuffer message_;
+  std::shared_ptr<MessageExchange> exchange_;
+  grpc::Alarm alarm_;
+  bool over_ = false;  // of the queue's thread alone
+  // When what is under way began, the clock's nanoseconds; 0: nothing is.
+  std::atomic<int64_t> reading_since_{0}, writing_since_{0};
 };
 
 // Many requests, one response. Messages are read one at a time, the next one when the reader asks for it: a slow server

@@ -19,7 +19,7 @@ int64_t ScratchBytes(const ValidatedScores& request) {
 
 ScoresCall::ScoresCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedScores request,
                        Done<ScoresResult> done)
-    : Call(core, std::move(context), request.items().size(), request.charged_bytes() + ScratchBytes(request),
+    : Call(core, std::move(context), request.items().size(), {request.charged_bytes() + ScratchBytes(request), 0},
            request.validate_only(), std::move(done)),
       request_(std::move(request)) {}
 

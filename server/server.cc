@@ -95,7 +95,7 @@ struct Server::Impl {
         logger(std::move(to)),
         access_log(logger, options.log_access_every),
         uploads(std::make_unique<UploadStore>(options.uploads)),
-        context(options.limits, uploads.get()),
+        context(options.limits, options.streams, uploads.get()),
         control(std::make_unique<ControlThread>(kControlQueue)) {}
 
   absl::Status StartEngine();

@@ -16,6 +16,7 @@
 #include "server/metrics.h"
 #include "server/request_parser.h"
 #include "server/rpc_call.h"
+#include "server/stream_options.h"
 #include "server/transport.h"
 #include "server/upload_store.h"
 
@@ -23,9 +24,11 @@ namespace phasor::server {
 
 // What handlers work with. Everything pointed to outlives every call.
 struct ServiceContext {
-  ServiceContext(const Limits& given, UploadStore* store) : limits(given), parser(given, store), uploads(store) {}
+  ServiceContext(const Limits& given, const StreamOptions& stream_options, UploadStore* store)
+      : limits(given), streams(stream_options), parser(given, store), uploads(store) {}
 
   const Limits limits;
+  const StreamOptions streams;
   const RequestParser parser;
   Engine* engine = nullptr;
   UploadStore* const uploads;

@@ -42,7 +42,31 @@ void AddFrequencyStep(const Work& work, const Plan& plan, const WorkMemory& memo
   steps.push_back(ProgramStep::Of(copy, 1, 1));
 }
 
+// A copy of `whole` for some of its rows, but for its scratch.
+template <typename W>
+std::shared_ptr<W> RowsOf(const W& whole, int64_t first, int64_t count) {
+  auto work = std::make_shared<W>(whole);
+  work->positions = whole.positions.Rows(first, count);
+  work->CutOutputs(whole.positions.count, count);
+  return work;
+}
+
 }  // namespace
+
+std::shared_ptr<const Work> AngleTableWork::Rows(int64_t first, int64_t count) const {
+  auto work = RowsOf(*this, first, count);
+  const int64_t pairs = form == TableForm::kHalf ? columns : columns / 2;
+  work->scratch_bytes = AngleScratchBytes(pairs, form, columns, count, dtype);
+  return work;
+}
+
+std::shared_ptr<const Work> AbsoluteTableWork::Rows(int64_t first, int64_t count) const {
+  auto work = RowsOf(*this, first, count);
+  work->scratch_bytes = AbsoluteScratchBytes(spec(), AbsoluteOf(work->positions), dtype);
+  return work;
+}
+
+std::shared_ptr<const Work> IndexTableWork::Rows(int64_t first, int64_t count) const { return RowsOf(*this, first, count); }
 
 absl::StatusOr<std::vector<ProgramStep>> AngleTableWork::Steps(std::span<const Resolved* const> plans,
                                                                const WorkMemory& memory) const {

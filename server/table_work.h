@@ -3,6 +3,7 @@
 #define PHASOR_SERVER_TABLE_WORK_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ class AngleTableWork final : public TableWork {
   int64_t columns = 0;
   bool inverse = false;
 
+  std::shared_ptr<const Work> Rows(int64_t first, int64_t count) const override;
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override;
 };
@@ -39,6 +41,7 @@ class AngleTableWork final : public TableWork {
 // Rows of an absolute encoding. Outputs: table; then inv_freq.
 class AbsoluteTableWork final : public TableWork {
  public:
+  std::shared_ptr<const Work> Rows(int64_t first, int64_t count) const override;
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override;
 };
@@ -46,6 +49,7 @@ class AbsoluteTableWork final : public TableWork {
 // Numbers of the rows that a learned encoding reads. Output: table, I64 or I32.
 class IndexTableWork final : public TableWork {
  public:
+  std::shared_ptr<const Work> Rows(int64_t first, int64_t count) const override;
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override;
 };

@@ -59,14 +59,14 @@ bool TileSet::Wanted(const TileUse& use, bool scattered, int64_t tile_bytes) con
   return !dear || use.rows >= kDearTileRows;
 }
 
-void TileSet::Acquire(std::vector<TileUse> uses, bool scattered, Lane lane, Ready ready) {
+void TileSet::Acquire(std::vector<TileUse> uses, bool scattered, bool once, Lane lane, Ready ready) {
   uses_ = std::move(uses);
   tiles_.resize(uses_.size());
   ready_ = std::move(ready);
   const int64_t tile_bytes = TileBytes(*key_.plan, key_.dtype);
   const bool cacheable = core_->cache.Cacheable(tile_bytes);
   const bool may_build =
-      static_cast<int64_t>(uses_.size()) <= core_->cache.capacity_bytes() / 2 / std::max<int64_t>(tile_bytes, 1);
+      !once && static_cast<int64_t>(uses_.size()) <= core_->cache.capacity_bytes() / 2 / std::max<int64_t>(tile_bytes, 1);
 
   for (size_t i = 0; i < uses_.size(); ++i) {
     key_.index = uses_[i].index;

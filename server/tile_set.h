@@ -36,8 +36,8 @@ class TileSet final : public TileWaiter, public std::enable_shared_from_this<Til
       : core_(core), call_(std::move(call)), key_(std::move(key)) {}
 
   // Finds or starts tiles and calls `ready` once: on this thread when nothing is missing, else where the last build ended.
-  // With an error: that of the first build that failed.
-  void Acquire(std::vector<TileUse> uses, bool scattered, Lane lane, Ready ready);
+  // With an error: that of the first build that failed. `once`: starts none.
+  void Acquire(std::vector<TileUse> uses, bool scattered, bool once, Lane lane, Ready ready);
 
   // Instead of Acquire: true when every tile is in the cache, and then they are found; else no effect.
   bool FindNow(std::vector<TileUse> uses);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,6 +62,9 @@ class Work {
   std::vector<int64_t> rope_delta;  // for the answer
   std::vector<Note> warnings;       // for the answer; fields relative to the item ("spec.…")
 
+  // Leaves `count` of the outputs' `rows` rows, as Rows says, and nothing that is said of the whole alone.
+  void CutOutputs(int64_t rows, int64_t count);
+
   int64_t output_bytes() const {
     int64_t total = 0;
     for (const WorkArray& array : outputs) total += array.bytes;
@@ -69,6 +73,10 @@ class Work {
 
   // The fingerprint of the plain window that this is another spelling of, or empty: WorkFingerprint then. `plans` as below.
   virtual std::string PlainFingerprint(std::span<const Resolved* const> /*plans*/) const { return {}; }
+
+  // This work for rows [first, first + count) of the outputs' first axis alone, without inv_freq unless count is 0; null
+  // where only the whole can be made.
+  virtual std::shared_ptr<const Work> Rows(int64_t /*first*/, int64_t /*count*/) const { return nullptr; }
 
   // The steps in order. Called once per run, on a worker, when inputs have been gathered; must be quick (work belongs in
   // steps). What the steps point at (plans, this object, memory) lives until they have ended. Errors become the item's;

@@ -24,6 +24,19 @@ std::optional<PlanEntries> FindSources(EngineCore* core, const Work& work) {
   return plans;
 }
 
+void Work::CutOutputs(int64_t rows, int64_t count) {
+  if (count > 0) std::erase_if(outputs, [](const WorkArray& array) { return array.slot == Slot::kInvFreq; });
+  for (WorkArray& array : outputs) {
+    if (array.slot == Slot::kInvFreq) continue;
+    array.bytes = rows > 0 ? array.bytes / rows * count : 0;
+    array.shape[0] = count;
+  }
+  position_bytes = 0;
+  key.clear();
+  rope_delta.clear();
+  warnings.clear();
+}
+
 std::string WorkFingerprint(const Work& work, const PlanEntries& plans) {
   if (work.key.empty()) return {};
   std::vector<const Resolved*> resolved;

@@ -30,6 +30,8 @@ constexpr Field kPrecomputeItemFields[] = {{1, &kSpec}, {5, &kTableWindow}, {6, 
 constexpr Node kPrecomputeItem{kPrecomputeItemFields};
 constexpr Field kPrecomputeRequestFields[] = {{1, &kPrecomputeItem}};  // items
 
+constexpr Field kStreamPrecomputeRequestFields[] = {{1, &kPrecomputeItem}};  // items
+
 constexpr Field kRerotateFields[] = {{1, &kSpec}};  // target
 constexpr Node kRerotate{kRerotateFields};
 constexpr Field kGateFields[] = {{1, &kSpec}, {100, &kTensor}};  // other, gate
@@ -60,9 +62,22 @@ constexpr Field kPrecomputeResultFields[] = {
 constexpr Node kPrecomputeResult{kPrecomputeResultFields};
 constexpr Field kPrecomputeResponseFields[] = {{1, &kPrecomputeResult}};  // results
 
+constexpr Field kStreamHeaderFields[] = {{1, &kPrecomputeResult}};  // result
+constexpr Node kStreamHeader{kStreamHeaderFields};
+constexpr Field kChunkDataFields[] = {{100, nullptr}};  // data
+constexpr Node kChunkData{kChunkDataFields};
+constexpr Field kStreamChunkFields[] = {{2, &kChunkData}};  // arrays
+constexpr Node kStreamChunk{kStreamChunkFields};
+constexpr Field kStreamPrecomputeResponseFields[] = {{2, &kStreamHeader}, {3, &kStreamChunk}};  // header, chunk
+
 constexpr Field kApplyResultFields[] = {{100, &kTensor}};  // tensors
 constexpr Node kApplyResult{kApplyResultFields};
 constexpr Field kApplyResponseFields[] = {{1, &kApplyResult}};  // results
+
+constexpr Field kTensorChunkFields[] = {{100, nullptr}};  // data
+constexpr Node kTensorChunk{kTensorChunkFields};
+constexpr Field kStreamApplyRequestFields[] = {{2, &kApplyItem}, {3, &kTensorChunk}};     // open, chunk
+constexpr Field kStreamApplyResponseFields[] = {{2, &kApplyResult}, {3, &kTensorChunk}};  // header, chunk
 
 constexpr Field kScoresResultFields[] = {{100, &kTensor}, {101, &kTensor}};  // scores, values
 constexpr Node kScoresResult{kScoresResultFields};
@@ -71,11 +86,15 @@ constexpr Field kScoresResponseFields[] = {{1, &kScoresResult}};  // results
 }  // namespace
 
 constinit const Node kPrecomputeRequest{kPrecomputeRequestFields};
+constinit const Node kStreamPrecomputeRequest{kStreamPrecomputeRequestFields};
 constinit const Node kApplyRequest{kApplyRequestFields};
 constinit const Node kScoresRequest{kScoresRequestFields};
 constinit const Node kUploadTensorRequest{kUploadTensorRequestFields};
 constinit const Node kPrecomputeResponse{kPrecomputeResponseFields};
+constinit const Node kStreamPrecomputeResponse{kStreamPrecomputeResponseFields};
 constinit const Node kApplyResponse{kApplyResponseFields};
+constinit const Node kStreamApplyRequest{kStreamApplyRequestFields};
+constinit const Node kStreamApplyResponse{kStreamApplyResponseFields};
 constinit const Node kScoresResponse{kScoresResponseFields};
 
 }  // namespace phasor::raw

@@ -22,11 +22,15 @@ struct Node {
 
 // Every payload of these messages is covered: no Tensor.data of them is out of the schema.
 extern const Node kPrecomputeRequest;
+extern const Node kStreamPrecomputeRequest;
 extern const Node kApplyRequest;
 extern const Node kScoresRequest;
 extern const Node kUploadTensorRequest;
 extern const Node kPrecomputeResponse;
+extern const Node kStreamPrecomputeResponse;
 extern const Node kApplyResponse;
+extern const Node kStreamApplyRequest;
+extern const Node kStreamApplyResponse;
 extern const Node kScoresResponse;
 
 }  // namespace phasor::raw

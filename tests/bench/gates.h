@@ -48,6 +48,7 @@ void AddKernelGates(GateList& gates);
 void AddExactnessGates(GateList& gates);
 void AddScoreGates(GateList& gates);
 void AddRpcGates(GateList& gates);
+void AddApplyRpcGates(GateList& gates);
 
 }  // namespace phasor::bench
 

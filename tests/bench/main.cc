@@ -27,5 +27,6 @@ int main(int argc, char** argv) {
   phasor::bench::AddExactnessGates(gates);
   phasor::bench::AddScoreGates(gates);
   phasor::bench::AddRpcGates(gates);
+  phasor::bench::AddApplyRpcGates(gates);
   return gates.Run(filter, repetitions, min_seconds, json) ? 0 : 1;
 }

@@ -1,8 +1,7 @@
 // R1: a cached table over loopback TCP, against a bare handler that sends static slices, and against a generated-protobuf
 // server. All servers and the client share one process, its allocator settings and the machine's cores; one call is in
-// flight.
+// flight. R2: a table that is made while it is streamed, against a cached one.
 #include <benchmark/benchmark.h>
-#include <malloc.h>
 
 #include <cstring>
 #include <memory>
@@ -17,9 +16,8 @@
 #include "grpcpp/grpcpp.h"
 #include "phasor/v1/position_service.grpc.pb.h"
 
-#include "server/logging.h"
-#include "server/server.h"
 #include "tests/bench/gates.h"
+#include "tests/bench/rpc_servers.h"
 
 namespace phasor::bench {
 namespace {
@@ -34,20 +32,6 @@ v1::PrecomputeRequest Request() {
   item->mutable_spec()->mutable_rope()->set_head_dim(2 * kPairs);
   item->mutable_table()->mutable_positions()->mutable_range()->set_count(kRows);
   return request;
-}
-
-std::shared_ptr<grpc::Channel> ChannelTo(int port) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), arguments);
-}
-
-std::unique_ptr<grpc::Server> Listen(grpc::ServerBuilder& builder, int* port) {
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxSendMessageSize(-1);
-  return builder.BuildAndStart();
 }
 
 // Answers every call with slices over static memory: what any raw server must do at least.
@@ -141,23 +125,13 @@ class GeneratedServer {
   int port_ = 0;
 };
 
+// Rows of a table of 64 MiB.
+constexpr int64_t kStreamRows = 131072;
+
 struct Fixture {
-  std::unique_ptr<server::Server> phasor;
+  std::unique_ptr<server::Server> without_cache = StartPhasor(0);
   StaticSliceServer bare;
   GeneratedServer generated;
-
-  Fixture() {
-    // What phasord sets: without it every large block is fresh pages, for all three servers.
-    mallopt(M_MMAP_THRESHOLD, 256 << 20);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_TOP_PAD, 64 << 20);
-    server::ServerOptions options;
-    options.listen = {"127.0.0.1:0"};
-    options.log_access_every = 0;
-    server::LogOptions log;
-    log.level = server::LogLevel::kOff;
-    phasor = *server::Server::Start(options, std::make_shared<server::Logger>(log));
-  }
 };
 
 Fixture& Shared() {
@@ -168,22 +142,28 @@ Fixture& Shared() {
 // The raw client for all: it receives the bytes and looks at none.
 void RawCalls(benchmark::State& state, int port) {
   const auto channel = ChannelTo(port);
-  grpc::GenericStub stub(channel);
   const std::string text = Request().SerializeAsString();
   const grpc::Slice slice(text);
   const grpc::ByteBuffer request(&slice, 1);
+  const auto call = [&] { return RawCall(channel, kMethod, request) > 2 * kHalfBytes; };
+  if (!call()) state.SkipWithError("the call failed");
+  for (auto _ : state) {
+    if (!call()) state.SkipWithError("a call failed");
+  }
+}
+
+// A table of 64 MiB as a stream, by a client that looks at no byte.
+void RawStreams(benchmark::State& state, int port) {
+  const auto channel = ChannelTo(port);
+  v1::StreamPrecomputeRequest message;
+  *message.mutable_items() = Request().items();
+  message.mutable_items(0)->mutable_table()->mutable_positions()->mutable_range()->set_count(kStreamRows);
+  const std::string text = message.SerializeAsString();
+  const grpc::Slice slice(text);
+  const std::vector<grpc::ByteBuffer> request = {grpc::ByteBuffer(&slice, 1)};
   const auto call = [&] {
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    const auto rpc = stub.PrepareUnaryCall(&context, kMethod, request, &queue);
-    rpc->StartCall();
-    rpc->Finish(&response, &status, &queue);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return status.ok() && response.Length() > 2 * kHalfBytes;
+    return RawStream(channel, "/phasor.v1.PositionService/StreamPrecompute", request, 1) >
+           2 * kStreamRows * kPairs * sizeof(float);
   };
   if (!call()) state.SkipWithError("the call failed");
   for (auto _ : state) {
@@ -208,14 +188,17 @@ void Register(const char* name, std::function<void(benchmark::State&)> body) {
 }  // namespace
 
 void AddRpcGates(GateList& gates) {
-  Register("rpc_phasor_raw", [](benchmark::State& state) { RawCalls(state, Shared().phasor->ports()[0]); });
+  Register("rpc_phasor_raw", [](benchmark::State& state) { RawCalls(state, SharedPhasor().ports()[0]); });
   Register("rpc_bare_raw", [](benchmark::State& state) { RawCalls(state, Shared().bare.port()); });
   Register("rpc_generated_raw", [](benchmark::State& state) { RawCalls(state, Shared().generated.port()); });
-  Register("rpc_phasor_generated", [](benchmark::State& state) { GeneratedCalls(state, Shared().phasor->ports()[0]); });
+  Register("rpc_phasor_generated", [](benchmark::State& state) { GeneratedCalls(state, SharedPhasor().ports()[0]); });
   Register("rpc_generated_generated", [](benchmark::State& state) { GeneratedCalls(state, Shared().generated.port()); });
   gates.Add({"R1", "cached table 16 MiB, raw client", "rpc_phasor_raw", "rpc_bare_raw", 1.1});
   gates.Add(
       {"R1", "as raw client and server, against generated both", "rpc_phasor_raw", "rpc_generated_generated", 2, true});
+  Register("stream_cached", [](benchmark::State& state) { RawStreams(state, SharedPhasor().ports()[0]); });
+  Register("stream_made", [](benchmark::State& state) { RawStreams(state, Shared().without_cache->ports()[0]); });
+  gates.Add({"R2", "table of 64 MiB made while sending, against a cached one", "stream_made", "stream_cached", 1.2});
   gates.Note(
       "R1 compares one process with itself: client and servers share its cores; figures of a generated client on our server "
       "and of a raw "

@@ -31,7 +31,8 @@ void PathsOf(const Node& node, const Descriptor* type, const std::string& path, 
 }
 
 void PathsOf(const Descriptor* type, const std::string& path, std::set<std::string>* paths) {
-  if (type == v1::Tensor::descriptor() || type == v1::UploadTensorRequest::descriptor()) {
+  if (type == v1::Tensor::descriptor() || type == v1::UploadTensorRequest::descriptor() ||
+      type == v1::ChunkData::descriptor() || type == v1::TensorChunk::descriptor()) {
     paths->insert(path + "/data");
     return;
   }
@@ -52,7 +53,11 @@ void ExpectCovered(const Node& node, const Descriptor* type) {
 
 TEST(SchemaTest, CoversEveryTensorOfTheDataPlane) {
   ExpectCovered(kPrecomputeRequest, v1::PrecomputeRequest::descriptor());
+  ExpectCovered(kStreamPrecomputeRequest, v1::StreamPrecomputeRequest::descriptor());
+  ExpectCovered(kStreamPrecomputeResponse, v1::StreamPrecomputeResponse::descriptor());
   ExpectCovered(kApplyRequest, v1::ApplyRequest::descriptor());
+  ExpectCovered(kStreamApplyRequest, v1::StreamApplyRequest::descriptor());
+  ExpectCovered(kStreamApplyResponse, v1::StreamApplyResponse::descriptor());
   ExpectCovered(kScoresRequest, v1::ScoresRequest::descriptor());
   ExpectCovered(kUploadTensorRequest, v1::UploadTensorRequest::descriptor());
   ExpectCovered(kPrecomputeResponse, v1::PrecomputeResponse::descriptor());
