@@ -46,18 +46,6 @@ Range RangeOf(const PositionRows& rows, int64_t first, int64_t count) {
   return {*low, *high};
 }
 
-// Places within each sequence of a pack, the queries' being aligned with the keys' ends.
-std::vector<int32_t> PlacesInSequences(const std::vector<int64_t>& ends, const std::vector<int64_t>& other_ends) {
-  std::vector<int32_t> places;
-  places.reserve(static_cast<size_t>(ends.back()));
-  for (size_t s = 0; s + 1 < ends.size(); ++s) {
-    const int64_t length = ends[s + 1] - ends[s];
-    const int64_t first = other_ends[s + 1] - other_ends[s] - length;
-    for (int64_t i = 0; i < length; ++i) places.push_back(static_cast<int32_t>(first + i));
-  }
-  return places;
-}
-
 }  // namespace
 
 absl::Status BiasMatrixWork::Parse(const v1::BiasWindow& window, int64_t num_heads, DType dtype, bool indices,
@@ -141,8 +129,11 @@ absl::Status BiasMatrixWork::ParsePositions(const v1::BiasWindow& window, BatchA
 void BiasMatrixWork::SetPackedPositions() {
   const std::vector<int64_t>& queries = layout_.masking.query_cu_seqlens;
   const std::vector<int64_t>& keys = layout_.masking.key_cu_seqlens;
-  if (layout_.query_positions.positions.empty()) layout_.query_positions.positions = PlacesInSequences(queries, keys);
-  if (layout_.key_positions.positions.empty()) layout_.key_positions.positions = PlacesInSequences(keys, keys);
+  const auto set = [](const std::vector<int64_t>& places, PositionRows* rows) {
+    if (rows->positions.empty()) rows->positions.assign(places.begin(), places.end());
+  };
+  set(PackedPlaces(queries, keys), &layout_.query_positions);
+  set(PackedPlaces(keys, keys), &layout_.key_positions);
 }
 
 void BiasMatrixWork::SetDistances() {

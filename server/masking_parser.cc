@@ -295,4 +295,14 @@ absl::StatusOr<ParsedMasking> ParseMasking(const v1::Masking& message, std::stri
   return MaskingParser(path, shape, context).Parse(message);
 }
 
+std::vector<int64_t> PackedPlaces(const std::vector<int64_t>& ends, const std::vector<int64_t>& key_ends, bool in_pack) {
+  std::vector<int64_t> places;
+  for (size_t s = 0; s + 1 < ends.size(); ++s) {
+    const int64_t length = ends[s + 1] - ends[s];
+    const int64_t first = (in_pack ? key_ends[s] : 0) + key_ends[s + 1] - key_ends[s] - length;
+    for (int64_t i = 0; i < length; ++i) places.push_back(first + i);
+  }
+  return places;
+}
+
 }  // namespace phasor::server

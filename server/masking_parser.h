@@ -47,6 +47,11 @@ struct ParsedMasking {
   std::string key;
 };
 
+// Places of a pack's queries, aligned with the ends of their keys: within their sequence, or in the pack as a whole. Of
+// keys: with `ends` for both.
+std::vector<int64_t> PackedPlaces(const std::vector<int64_t>& ends, const std::vector<int64_t>& key_ends,
+                                  bool in_pack = false);
+
 // Joins the batch extents that `message` speaks of to `batch`. Comes before ParseMasking, so that all fields with a batch
 // axis are known to agree.
 absl::Status JoinBatchOf(const v1::Masking& message, std::string_view path, BatchAxis& batch);

@@ -17,17 +17,6 @@ PlaceRows Range(int64_t first, int64_t count) {
   return rows;
 }
 
-// Places of a pack's queries, aligned with the ends of their keys: within their sequence, or in the pack as a whole.
-PlaceRows Packed(const std::vector<int64_t>& ends, const std::vector<int64_t>& key_ends, bool in_pack) {
-  PlaceRows rows;
-  for (size_t s = 0; s + 1 < ends.size(); ++s) {
-    const int64_t length = ends[s + 1] - ends[s];
-    const int64_t first = (in_pack ? key_ends[s] : 0) + key_ends[s + 1] - key_ends[s] - length;
-    for (int64_t i = 0; i < length; ++i) rows.places.push_back(first + i);
-  }
-  return rows;
-}
-
 class Parser {
  public:
   Parser(const v1::PrecomputeItem& item, const std::string& scheme, const BiasTraits& traits, ParseContext& context)
@@ -140,8 +129,11 @@ class Parser {
     const std::vector<int64_t>& ends = layout_.masking.query_cu_seqlens;
     if (!ends.empty()) {
       // Weights that have a number for every key of the pack are read where the keys lie in it.
-      layout_.queries = Packed(ends, layout_.masking.key_cu_seqlens, traits_.places_are_keys);
-      layout_.keys = Packed(layout_.masking.key_cu_seqlens, layout_.masking.key_cu_seqlens, traits_.places_are_keys);
+      layout_.queries.places = PackedPlaces(ends, layout_.masking.key_cu_seqlens, traits_.places_are_keys);
+      layout_.queries.stride = 0;
+      layout_.keys.places =
+          PackedPlaces(layout_.masking.key_cu_seqlens, layout_.masking.key_cu_seqlens, traits_.places_are_keys);
+      layout_.keys.stride = 0;
     }
     absl::Status status;
     if (message_.has_query_positions()) {

@@ -271,6 +271,12 @@ class ScoresParser {
     settings_.masking = std::move(masking->masking);
     additive_ = std::move(masking->additive);
     key_ = std::move(masking->key);
+    const std::vector<int64_t>& ends = settings_.masking.query_cu_seqlens;
+    const std::vector<int64_t>& key_ends = settings_.masking.key_cu_seqlens;
+    if (ends.empty()) return absl::OkStatus();
+    // Sequences of a pack begin at 0 each, for the rotation, the terms and the biases as for the masks.
+    if (!message_.has_query_positions()) settings_.query_positions.ids = PackedPlaces(ends, key_ends);
+    if (!message_.has_key_positions()) settings_.key_positions.ids = PackedPlaces(key_ends, key_ends);
     return absl::OkStatus();
   }
 

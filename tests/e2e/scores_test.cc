@@ -179,6 +179,52 @@ TEST(ScoresServiceTest, MasksOfNoKeys) {
   EXPECT_EQ(result.fingerprint(), dense);
 }
 
+// Each sequence of a pack has the scores that it has alone: rotation, terms and biases count within it, as the masks do.
+TEST(ScoresServiceTest, SequencesOfAPackAreAlone) {
+  TestServer server;
+  constexpr int64_t kQueryEnds[] = {0, 1, 1, 5}, kKeyEnds[] = {0, 4, 6, 9};
+  const auto numbers = [](int64_t begin, int64_t end) {
+    std::vector<double> values;
+    for (int64_t i = begin * 8; i < end * 8; ++i) values.push_back(static_cast<double>(i * 37 % 19) / 8 - 1);
+    return values;
+  };
+  v1::ScoresItem pack;
+  pack.mutable_rotation()->mutable_rope()->set_head_dim(4);
+  v1::AlibiSpec* alibi = pack.add_biases()->mutable_alibi();
+  alibi->set_num_heads(2);
+  v1::EncodingSpec* shaw = pack.add_terms();
+  shaw->mutable_shaw()->set_clip(3);
+  shaw->add_weights()->set_name("keys");
+  std::vector<double> rows = numbers(2, 6);
+  rows.resize(28);
+  SetTensor(rows, {7, 4}, shaw->mutable_weights(0)->mutable_tensor());
+  pack.mutable_masking()->set_causal(true);
+  v1::ScoresItem alone = pack;
+  pack.mutable_masking()->mutable_query_cu_seqlens()->Add(std::begin(kQueryEnds), std::end(kQueryEnds));
+  pack.mutable_masking()->mutable_key_cu_seqlens()->Add(std::begin(kKeyEnds), std::end(kKeyEnds));
+  SetTensor(numbers(0, 5), {1, 5, 2, 4}, pack.mutable_q());
+  SetTensor(numbers(5, 14), {1, 9, 2, 4}, pack.mutable_k());
+  const v1::ScoresResult whole = CallOne(server, pack);
+  ASSERT_EQ(whole.status().code(), 0) << whole.status().message();
+  const auto* all = reinterpret_cast<const double*>(whole.scores().data().data());
+  for (const int s : {0, 2}) {
+    const int64_t q = kQueryEnds[s], queries = kQueryEnds[s + 1] - q, k = kKeyEnds[s], keys = kKeyEnds[s + 1] - k;
+    SetTensor(numbers(q, q + queries), {1, queries, 2, 4}, alone.mutable_q());
+    SetTensor(numbers(5 + k, 5 + k + keys), {1, keys, 2, 4}, alone.mutable_k());
+    const v1::ScoresResult part = CallOne(server, alone);
+    ASSERT_EQ(part.status().code(), 0) << part.status().message();
+    const auto* some = reinterpret_cast<const double*>(part.scores().data().data());
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t i = 0; i < queries; ++i) {
+        for (int64_t j = 0; j < keys; ++j) {
+          EXPECT_EQ(all[(h * 5 + q + i) * 9 + k + j], some[(h * queries + i) * keys + j])
+              << s << " " << h << " " << i << " " << j;
+        }
+      }
+    }
+  }
+}
+
 std::string FieldOf(const google::rpc::Status& status) {
   for (const auto& any : status.details()) {
     google::rpc::BadRequest bad;
