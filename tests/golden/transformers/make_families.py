@@ -326,12 +326,9 @@ def row(model_type, config, entries, is_wrapper):
 
 
 ORDER = (
-    "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing qk_nope_head_dim "
-    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key width learned rows_key extra_rows other rope_interleave padding"
-
-
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing softmax qk_nope_head_dim "
-    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key learned rows_key extra_rows other multiplier rope_interleave padding"
+    "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key width learned rows_key extra_rows other multiplier "
+    "rope_interleave padding"
 ).split()
 
 
