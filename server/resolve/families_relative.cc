@@ -202,7 +202,9 @@ void ReadInkling(const Model& model, ModelEncoding& out) {
     if (!sliding) layer.query_scale = LogScaling(model, first, layer.defaults);
     if (!model.problems->ok()) return;
     const int64_t extent = spec.clip;
-    layer.softmax_scale = 1;
+    const int64_t head_dim = model.HeadDim(layer.defaults, sliding ? "swa_head_dim" : "");
+    if (!model.problems->ok()) return;
+    layer.softmax_scale = first ? 1.0 / static_cast<double>(head_dim) : InverseSqrt(static_cast<double>(head_dim));
     layer.weights = {{"keys",
                       {2 * extent + 1, width},
                       absl::StrCat(first ? "self_attn.rel_logits_proj.proj" : "self_attn.relative_position_bias.proj",

@@ -49,6 +49,14 @@ v1::ScoresItem ItemOf(const ScoreCase& c) {
   if (settings.rotation) SpecToProto(*settings.rotation, item.mutable_rotation());
   for (const EncodingSpec& bias : settings.biases) SpecToProto(bias, item.add_biases());
   if (settings.masking.causal) item.mutable_masking()->set_causal(true);
+  if (settings.masking.window_before) item.mutable_masking()->set_sliding_window(*settings.masking.window_before);
+  if (settings.masking.window_after) item.mutable_masking()->set_sliding_window_after(*settings.masking.window_after);
+  item.set_omit_content(settings.omit_content);
+  const auto set_positions = [](const std::vector<int64_t>& ids, v1::Positions* positions) {
+    positions->mutable_list()->mutable_ids()->Add(ids.begin(), ids.end());
+  };
+  if (!c.query_positions.empty()) set_positions(settings.query_positions.ids, item.mutable_query_positions());
+  if (!c.key_positions.empty()) set_positions(settings.key_positions.ids, item.mutable_key_positions());
   item.set_softmax(settings.softmax);
   if (settings.scale) item.set_scale(*settings.scale);
   if (settings.scale_order == ScaleOrder::kBiasThenScale) item.set_scale_order(v1::SCALE_ORDER_BIAS_THEN_SCALE);

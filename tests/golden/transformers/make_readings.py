@@ -26,6 +26,7 @@ HERE = pathlib.Path(__file__).parent
 ROPE_KEYS = [
     "rope_parameters", "rope_scaling", "rope_theta", "partial_rotary_factor", "rope_local_base_freq", "swa_rope_theta",
     "swa_partial_rotary_factor", "local_rope_theta", "global_rope_theta", "compress_rope_theta", "rotary_emb_base", "rotary_pct", "default_theta",
+    "layer_rope_theta",
 ]
 LINEAR = {"rope_type": "linear", "factor": 2.0}
 EDITS = {

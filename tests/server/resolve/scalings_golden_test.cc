@@ -38,7 +38,10 @@ std::vector<const LayerEncoding*> LayersAt(const ModelEncoding& model, const Val
     const bool part =
         layer.part == group || (group.empty() && layer.part == side) || (!side.empty() && layer.part == group + "." + side);
     const bool one_side = layer.part != group || side.empty() || (last != "encoder" && last != "decoder") || last == side;
-    if (!part || !one_side || last == "embedding") continue;
+    // V-JEPA 2's parts are no sub-configurations: "encoder.even_channels", "predictor.even_channels".
+    const std::string half = layer.layer_type.substr(0, layer.layer_type.find('.'));
+    if (half != last && (half == "encoder" || half == "predictor") && (half == "encoder") != (side == "encoder")) continue;
+    if ((!part && half != side) || !one_side || last == "embedding") continue;
     if (!type.empty() && last != type && layer.layer_type != layer.part) continue;
     found.push_back(&layer);
   }
