@@ -73,8 +73,7 @@ void AddWork::PlaceNumbers() {
 }
 
 std::shared_ptr<const RowMaker> AddWork::Rows(size_t source, const Resolved& resolved) const {
-  const AbsolutePositions at{.source = positions.Source(0), .hidden = positions.hidden, .rows = positions.count};
-  return std::make_shared<const RowMaker>(sources[source].spec.spec, resolved.plan, at);
+  return std::make_shared<const RowMaker>(sources[source].spec.spec, resolved.plan, AbsoluteOf(positions));
 }
 
 }  // namespace phasor::server

@@ -85,6 +85,16 @@ PositionSet PositionSet::Rows(int64_t first, int64_t n) const {
   return rows;
 }
 
+AbsolutePositions AbsoluteOf(const PositionSet& positions) {
+  AbsolutePositions at;
+  at.source = positions.Source(0);
+  at.axis_count = positions.axes();
+  for (int64_t axis = 1; axis < at.axis_count; ++axis) at.more_axes[static_cast<size_t>(axis - 1)] = positions.Source(axis);
+  at.hidden = positions.hidden;
+  at.rows = positions.count;
+  return at;
+}
+
 int64_t PositionSet::bytes() const {
   int64_t total = BytesOf(ids, fractional) + static_cast<int64_t>(hidden.size());
   for (const AxisPositions& axis : more_axes) total += BytesOf(axis.ids, axis.fractional);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/program/absolute_rows.h"
 
 namespace phasor::server {
 
@@ -48,6 +49,9 @@ struct PositionSet {
   // Memory of the lists.
   int64_t bytes() const;
 };
+
+// All axes of the set, as absolute encodings take them; points into it.
+AbsolutePositions AbsoluteOf(const PositionSet& positions);
 
 // Whether the positions of a plain set go up (or down) by the same step, and that step; 1 where there are fewer than two.
 bool EvenlySpaced(const PositionSet& positions, int64_t* stride);

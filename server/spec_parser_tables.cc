@@ -26,8 +26,10 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::TimestepSpec& m) {
 }
 
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::GaussianFourierSpec& m, SpecWeights& weights) {
-  return GaussianFourierSpec{
-      .log = If(m.has_log(), m.log()), .flip_sin_to_cos = m.flip_sin_to_cos(), .weight = weights.Take("weight")};
+  return GaussianFourierSpec{.log = If(m.has_log(), m.log()),
+                             .flip_sin_to_cos = m.flip_sin_to_cos(),
+                             .radians = m.radians(),
+                             .weight = weights.Take("weight")};
 }
 
 absl::StatusOr<EncodingSpec> SpecFrom(const v1::LearnedSpec& m, SpecWeights& weights) {
@@ -48,8 +50,14 @@ absl::StatusOr<EncodingSpec> SpecFrom(const v1::GridSinusoidalSpec& m) {
                        .base_size = {m.base_size().begin(), m.base_size().end()},
                        .interpolation_scale = {m.interpolation_scale().begin(), m.interpolation_scale().end()},
                        .extra_rows = m.extra_rows(),
-                       .columns = {m.columns().begin(), m.columns().end()}};
+                       .columns = {m.columns().begin(), m.columns().end()},
+                       .layout = std::nullopt,
+                       .start = If(m.has_start(), m.start()),
+                       .extent_epsilon = If(m.has_extent_epsilon(), m.extent_epsilon()),
+                       .scale = If(m.has_scale(), m.scale()),
+                       .axis_bases = {m.axis_bases().begin(), m.axis_bases().end()}};
   auto status = ReadEnum("grid_sinusoidal.order", m.order(), v1::GridOrder_descriptor(), &s.order);
+  if (status.ok()) status = ReadEnum("grid_sinusoidal.layout", m.layout(), v1::GridLayout_descriptor(), &s.layout);
   if (!status.ok()) return status;
   return s;
 }
@@ -78,6 +86,7 @@ void WriteSpec(const GaussianFourierSpec& s, v1::EncodingSpec* message) {
   auto* m = message->mutable_gaussian_fourier();
   if (s.log) m->set_log(*s.log);
   m->set_flip_sin_to_cos(s.flip_sin_to_cos);
+  m->set_radians(s.radians);
   WriteWeight("weight", s.weight, message);
 }
 
@@ -102,6 +111,11 @@ void WriteSpec(const GridSinusoidalSpec& s, v1::EncodingSpec* message) {
   m->mutable_interpolation_scale()->Add(s.interpolation_scale.begin(), s.interpolation_scale.end());
   m->set_extra_rows(s.extra_rows);
   m->mutable_columns()->Add(s.columns.begin(), s.columns.end());
+  if (s.layout) m->set_layout(static_cast<v1::GridLayout>(*s.layout));
+  if (s.start) m->set_start(*s.start);
+  if (s.extent_epsilon) m->set_extent_epsilon(*s.extent_epsilon);
+  if (s.scale) m->set_scale(*s.scale);
+  m->mutable_axis_bases()->Add(s.axis_bases.begin(), s.axis_bases.end());
 }
 
 }  // namespace phasor::server

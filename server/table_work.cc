@@ -19,10 +19,6 @@ RowPositions RowsOf(const PositionSet& positions) {
   return rows;
 }
 
-AbsolutePositions AbsoluteOf(const PositionSet& positions) {
-  return {.source = positions.Source(0), .hidden = positions.hidden, .rows = positions.count};
-}
-
 void AddFrequencies(const AnglePlan& plan, std::vector<double>& all) {
   all.insert(all.end(), plan.inv_freq.begin(), plan.inv_freq.end());
 }

@@ -154,11 +154,11 @@ class AddParser {
     absl::StatusOr<ParsedPositions> parsed = ParsePositions(message_.positions(), "positions", tokens, context_);
     if (!parsed.ok()) return parsed.status();
     work_->positions = std::move(parsed->set);
-    if (work_->positions.axes() > 1) {
+    if (work_->positions.axes() > 1 && AbsoluteAxes(main_.spec.spec) == 1) {
       grid_ = std::get_if<GridSinusoidalSpec>(&main_.spec.spec);
       if (grid_ == nullptr) {
         return InvalidField("positions", absl::StrCat(work_->positions.axes(), " axes"),
-                            "one axis: several are for grid_sinusoidal");
+                            "one axis: several are for grid_sinusoidal and for matrices of gaussian_fourier");
       }
       absl::StatusOr<PositionSet> rows = RowsOfGrid(*grid_, work_->positions, "positions");
       if (!rows.ok()) return rows.status();
@@ -182,8 +182,7 @@ class AddParser {
   // Whether every position leads to a row.
   absl::Status CheckRows(const TableSource& source) const {
     const PositionSet& set = work_->positions;
-    const absl::Status status =
-        CheckAbsolute(source.spec.spec, {.source = set.Source(0), .hidden = set.hidden, .rows = set.count});
+    const absl::Status status = CheckAbsolute(source.spec.spec, AbsoluteOf(set));
     const auto error = SpecErrorOf(status);
     return error ? InvalidField("positions", error->given, error->allowed) : status;
   }

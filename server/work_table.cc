@@ -50,7 +50,8 @@ absl::StatusOr<DType> ParseDType(v1::Dtype dtype, bool indices) {
 // Coordinates per position that a spec takes.
 int64_t AxesOf(const EncodingSpec& spec) {
   const auto* rope = std::get_if<RopeSpec>(&spec);
-  return rope != nullptr && rope->axes ? static_cast<int64_t>(rope->axes->sections.size()) : 1;
+  if (rope != nullptr) return rope->axes ? static_cast<int64_t>(rope->axes->sections.size()) : 1;
+  return AbsoluteAxes(spec);
 }
 
 absl::Status AddArray(Slot slot, DType dtype, std::vector<int64_t> shape, const Limits& limits, Work* work) {
@@ -130,7 +131,7 @@ absl::Status CheckAbsoluteWindow(const v1::TableWindow& window, const EncodingSp
 MadeWork ParseAbsolute(const v1::TableWindow& window, const EncodingSpec& spec, PositionSet positions, DType dtype,
                        const Limits& limits) {
   if (auto status = CheckAbsoluteWindow(window, spec); !status.ok()) return status;
-  const AbsolutePositions at{.source = positions.Source(0), .hidden = positions.hidden, .rows = positions.count};
+  const AbsolutePositions at = AbsoluteOf(positions);
   if (auto status = CheckAbsolute(spec, at); !status.ok()) {
     const auto error = SpecErrorOf(status);
     return error ? InvalidField("table.positions", error->given, error->allowed) : status;
@@ -167,7 +168,7 @@ std::string LayoutOf(const EncodingSpec& spec) {
   if (const auto* s = std::get_if<LearnedSpec>(&spec)) {
     return absl::StrCat("learned,", *s->position_offset, ",", s->padding_row ? absl::StrCat(*s->padding_row) : "none");
   }
-  return "grid";
+  return "grid";  // its plan says all
 }
 
 ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& source, ParseContext& context) {

@@ -1,6 +1,7 @@
 #include "kernels/cpu/table_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -76,21 +77,27 @@ FourierPosition PositionOf(const FourierPlan& plan, double position) {
   return result;
 }
 
+// A value of the float32 path as a T.
+template <typename T>
+void StoreCompat(float angle, T* cos, T* sin) {
+  const auto cast = [](float v) -> T {
+    if constexpr (std::is_same_v<T, double>) {
+      return Widen<double>(v);
+    } else {
+      return Narrow<T>(v);
+    }
+  };
+  *cos = cast(CompatEntry(angle, Component::kCos));
+  *sin = cast(CompatEntry(angle, Component::kSin));
+}
+
 template <typename T>
 void FourierRow(const FourierPlan& plan, const FourierPosition& position, T* cos, T* sin) {
   for (int64_t i = 0; i < plan.pairs(); ++i) {
     const double weight = plan.weights[static_cast<size_t>(i)];
     if (plan.precision == Precision::kCompatF32) {
       const float angle = ((position.f32 * static_cast<float>(weight)) * 2.0f) * 3.14159274101257324f;
-      const auto cast = [](float v) -> T {
-        if constexpr (std::is_same_v<T, double>) {
-          return Widen<double>(v);
-        } else {
-          return Narrow<T>(v);
-        }
-      };
-      cos[i] = cast(CompatEntry(angle, Component::kCos));
-      sin[i] = cast(CompatEntry(angle, Component::kSin));
+      StoreCompat(angle, cos + i, sin + i);
       continue;
     }
     // The weight stands where positions do, the position where frequencies do.
@@ -98,6 +105,67 @@ void FourierRow(const FourierPlan& plan, const FourierPosition& position, T* cos
     cos[i] = RoundTo<T>(value.cos);
     sin[i] = RoundTo<T>(value.sin);
   }
+}
+
+template <typename T>
+constexpr BinaryFormat FormatOf() {
+  if constexpr (std::is_same_v<T, double>) return kFormatF64;
+  if constexpr (std::is_same_v<T, F16>) return kFormatF16;
+  if constexpr (std::is_same_v<T, BF16>) return kFormatBF16;
+  return kFormatF32;
+}
+
+// cos and sin of so many turns, which are what 320 bits hold of a sum.
+template <typename T>
+void StoreTurns(const Wide& turns, T* cos, T* sin) {
+  const Wide phase = turns - Floor(turns + 0.5);  // −½ … ½
+  const bool negative = phase < 0.0;
+  const Wide magnitude = negative ? -phase : phase;
+  const double size = ToDouble(magnitude);
+  if (size != 0 && size < 0x1p-100) {  // beyond what fixed point resolves
+    const WideSinCos value = SinCosOfTurns(phase);
+    *cos = FromBits<T>(RoundToBits(value.cos, FormatOf<T>()));
+    *sin = FromBits<T>(RoundToBits(value.sin, FormatOf<T>()));
+    return;
+  }
+  // A power of two stands where positions do, so that the frequency has its leading bits.
+  const int shift = size == 0 ? 0 : std::clamp(-std::ilogb(size) - 1, 0, 64);
+  const double position = std::ldexp(negative ? -1.0 : 1.0, -shift);
+  const SinCos128 value = SinCosOfFractionalPosition(ToTurns(ScaleByPowerOfTwo(magnitude, shift)), position);
+  *cos = RoundTo<T>(value.cos);
+  *sin = RoundTo<T>(value.sin);
+}
+
+// A row of a plan of several axes, or in radians. `at`: the row's coordinates.
+template <typename T>
+void FourierSumRow(const FourierPlan& plan, const std::array<double, kMaxAxes>& at, T* cos, T* sin) {
+  const Wide per_turn = plan.radians ? Wide(1.0) / (Wide(2.0) * Pi()) : Wide(1.0);
+  const int64_t pairs = plan.pairs();
+  for (int64_t i = 0; i < pairs; ++i) {
+    if (plan.precision == Precision::kCompatF32) {
+      float sum = 0;
+      for (int64_t a = 0; a < plan.axes; ++a) {
+        const float product = static_cast<float>(at[static_cast<size_t>(a)]) *
+                              static_cast<float>(plan.weights[static_cast<size_t>(a * pairs + i)]);
+        sum = a == 0 ? product : sum + product;
+      }
+      const float angle = plan.radians ? sum : 6.28318548202514648f * sum;
+      StoreCompat(angle, cos + i, sin + i);
+      continue;
+    }
+    Wide sum = 0.0;
+    for (int64_t a = 0; a < plan.axes; ++a) {
+      const double weight = plan.weights[static_cast<size_t>(a * pairs + i)];
+      sum = sum + Wide(at[static_cast<size_t>(a)]) * Wide(weight);
+    }
+    StoreTurns(plan.radians ? sum * per_turn : sum, cos + i, sin + i);
+  }
+}
+
+double PositionAt(const PositionSource& positions, int64_t row) {
+  const auto index = static_cast<size_t>(row);
+  if (!positions.fractional_ids.empty()) return positions.fractional_ids[index];
+  return static_cast<double>(positions.ids.empty() ? positions.start + row * positions.stride : positions.ids[index]);
 }
 
 }  // namespace
@@ -132,20 +200,23 @@ absl::Status RunGatherRows(const GatherRowsTask& task, RowRange rows, const Canc
 
 absl::Status RunFourierRows(const FourierRowsTask& task, RowRange rows, const CancelFlag* cancel) {
   if (task.cos == nullptr || task.sin == nullptr) return absl::InvalidArgumentError("sinusoids without an output");
-  if (auto status = CheckCount(task.positions, rows); !status.ok()) return status;
+  for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
+    if (auto status = CheckCount(task.axis(axis), rows); !status.ok()) return status;
+  }
   return VisitFloat(task.dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::type;
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       if (Cancelled(cancel)) return absl::CancelledError("cancelled");
-      const auto index = static_cast<size_t>(row);
-      double position = 0;
-      if (!task.positions.fractional_ids.empty()) {
-        position = task.positions.fractional_ids[index];
-      } else if (!task.positions.ids.empty()) {
-        position = static_cast<double>(task.positions.ids[index]);
-      } else {
-        position = static_cast<double>(task.positions.start + row * task.positions.stride);
+      if (!task.plan->is_plain()) {
+        std::array<double, kMaxAxes> at{};
+        for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
+          at[static_cast<size_t>(axis)] = PositionAt(task.axis(axis), row);
+        }
+        FourierSumRow(*task.plan, at, static_cast<T*>(task.cos) + row * task.row_stride,
+                      static_cast<T*>(task.sin) + row * task.row_stride);
+        continue;
       }
+      const double position = PositionAt(task.positions, row);
       if (task.plan->log && !(position > 0)) {
         return absl::InvalidArgumentError(absl::StrCat("the position of row ", row, " is not greater than 0"));
       }
@@ -164,6 +235,7 @@ int64_t GatherRowsPerSlice(const GatherRowsTask& task) {
 int64_t FourierRowsPerSlice(const FourierRowsTask& task) {
   // A logarithm of 320 bits, and about 150 ns a pair.
   const int64_t pairs = task.plan == nullptr ? 1 : task.plan->pairs();
+  if (task.plan != nullptr && !task.plan->is_plain()) return std::max<int64_t>(1, 500 / std::max<int64_t>(1, pairs));
   return std::max<int64_t>(1, 1000000 / (60000 + 150 * pairs));
 }
 

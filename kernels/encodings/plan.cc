@@ -1,5 +1,6 @@
 #include "kernels/encodings/plan.h"
 
+#include <algorithm>
 #include <bit>
 #include <string_view>
 
@@ -16,6 +17,8 @@ enum class KeyKind : uint8_t {
   kGather = 12,
   kFourier = 13,
   kGrid = 14,
+  kFourierAxes = 15,
+  kGridPoints = 16,
   kWindowBias = 30,
   kContinuousWindowBias = 31,
   kFire = 32,
@@ -97,7 +100,11 @@ std::string KeyOf(const GatherPlan& plan) {
 }
 
 std::string KeyOf(const FourierPlan& plan) {
-  KeyWriter writer(KeyKind::kFourier);
+  KeyWriter writer(plan.is_plain() ? KeyKind::kFourier : KeyKind::kFourierAxes);
+  if (!plan.is_plain()) {
+    writer.Word(static_cast<uint64_t>(plan.axes));
+    writer.Word(static_cast<uint8_t>(plan.radians));
+  }
   writer.Word(static_cast<uint8_t>(plan.precision));
   writer.Word(static_cast<uint8_t>(plan.log));
   writer.Word(static_cast<uint64_t>(plan.pairs()));
@@ -106,7 +113,9 @@ std::string KeyOf(const FourierPlan& plan) {
 }
 
 std::string KeyOf(const GridPlan& plan) {
-  KeyWriter writer(KeyKind::kGrid);
+  const bool extended = plan.grid.empty() || std::any_of(plan.parts.begin(), plan.parts.end(),
+                                                         [](const GridPart& part) { return part.is_extended(); });
+  KeyWriter writer(extended ? KeyKind::kGridPoints : KeyKind::kGrid);
   writer.Word(static_cast<uint64_t>(plan.grid.size()));
   for (int64_t points : plan.grid) writer.Word(static_cast<uint64_t>(points));
   writer.Word(static_cast<uint64_t>(plan.extra_rows));
@@ -115,6 +124,11 @@ std::string KeyOf(const GridPlan& plan) {
     writer.Word(static_cast<uint8_t>(part.axis));
     writer.Double(part.divisor);
     writer.Double(part.scale);
+    if (extended) {
+      writer.Double(part.start);
+      writer.Double(part.factor);
+      writer.Word(static_cast<uint8_t>(part.interleaved));
+    }
     writer.Text(KeyOf(part.angles));
   }
   return std::move(writer).Take();

@@ -22,13 +22,19 @@ struct GatherPlan {
   bool l2_normalize = false;
 };
 
-// cos and sin of 2π·w_i·ln p, or of 2π·w_i·p. kCompatF32: the angle is ((fl32(ln fl32(p))·fl32(w))·2)·fl32(π) in f32.
+// cos and sin of 2π·w_i·ln p, or of 2π·w_i·p, or of 2π·Σ_a w[a, i]·p_a with an exact sum; in radians without 2π. kCompatF32:
+// the angle is ((fl32(ln fl32(p))·fl32(w))·2)·fl32(π) in f32; of several axes or in radians fl32(2π)·s, or s, where s adds
+// the rounded products fl32(p_a)·fl32(w[a, i]) in the order of the axes.
 struct FourierPlan {
   Precision precision = Precision::kExact;
   bool log = true;
-  std::vector<double> weights;  // each 0 or 2^-64 ≤ |w| < 2^31
+  std::vector<double> weights;  // [axes, pairs], each 0 or 2^-64 ≤ |w| < 2^31
+  int64_t axes = 1;             // up to kMaxAxes; 1 with log
+  bool radians = false;         // not with log
 
-  int64_t pairs() const { return static_cast<int64_t>(weights.size()); }
+  int64_t pairs() const { return static_cast<int64_t>(weights.size()) / axes; }
+  // Of one axis, in turns: what a product of a position and a weight is.
+  bool is_plain() const { return axes == 1 && !radians; }
 };
 
 // One axis of a grid: its columns [first_column, first_column + 2·pairs) are the sines, then the cosines of its coordinate.
@@ -36,16 +42,22 @@ struct GridPart {
   AnglePlan angles;
   int64_t axis = 0;
   int64_t first_column = 0;
-  double divisor = 1;  // coordinate of point g: g / divisor / scale, in IEEE double in this order
+  double start = 0;  // coordinate of point g: (g + start) / divisor / scale · factor, in IEEE double in this order
+  double divisor = 1;
   double scale = 1;
+  double factor = 1;
+  bool interleaved = false;  // sine, cosine, sine … instead
 
-  double coordinate(int64_t point) const { return static_cast<double>(point) / divisor / scale; }
-  bool is_scaled() const { return divisor != 1 || scale != 1; }
+  double coordinate(int64_t point) const { return (static_cast<double>(point) + start) / divisor / scale * factor; }
+  bool is_scaled() const { return start != 0 || divisor != 1 || scale != 1 || factor != 1; }
+  // Whether fields beside divisor and scale say something.
+  bool is_extended() const { return start != 0 || factor != 1 || interleaved; }
 };
 
-// Sinusoids over the points of a grid, the last axis fastest, after rows of zeros.
+// Sinusoids over the points of a grid, the last axis fastest, after rows of zeros; or at coordinates that are given, where
+// there is no grid.
 struct GridPlan {
-  std::vector<int64_t> grid;
+  std::vector<int64_t> grid;  // empty: none
   int64_t extra_rows = 0;
   int64_t columns = 0;
   std::vector<GridPart> parts;  // in the order of their columns

@@ -22,13 +22,20 @@ struct TimestepSpec {
   friend bool operator==(const TimestepSpec&, const TimestepSpec&) = default;
 };
 
-// [sin, cos](2π·w_i·ln t), or of 2π·w_i·t without the logarithm (diffusers GaussianFourierProjection).
+// [sin, cos](2π·w_i·ln t), or of 2π·w_i·t without the logarithm (diffusers GaussianFourierProjection). A matrix makes angles
+// of 2π·Σ_a w[a, i]·t_a from positions of as many axes (SAM's prompts).
 struct GaussianFourierSpec {
-  std::optional<bool> log;       // default true; positions must then be > 0
+  std::optional<bool> log;       // default true, of a matrix false; positions must then be > 0
   bool flip_sin_to_cos = false;  // cosines first
-  WeightRef weight;              // [dim/2]; required; each 0 or of magnitude 2^-64 … 2^31
+  bool radians = false;          // angles without the factor 2π; not with log
+  WeightRef weight;              // [dim/2], or [axes, dim/2]; required; each 0 or of magnitude 2^-64 … 2^31
   friend bool operator==(const GaussianFourierSpec&, const GaussianFourierSpec&) = default;
 };
+
+// Coordinates of a position that the spec's weight takes; 1 without a weight.
+inline int64_t FourierAxes(const GaussianFourierSpec& spec) {
+  return spec.weight && spec.weight->shape.size() == 2 ? spec.weight->shape[0] : 1;
+}
 
 // Rows of a learned table: position m reads row m + position_offset.
 struct LearnedSpec {
@@ -48,17 +55,30 @@ enum class GridOrder : uint8_t {
   kAsListed = 2,
 };
 
-// Sinusoids over a grid, rows with the last axis fastest; every axis has its part of the columns, all sines then all
-// cosines, with frequencies base^(−i/(part/2)).
+// How sines and cosines stand in an axis's part of the columns.
+enum class GridLayout : uint8_t {
+  kConcatenated = 1,  // all sines, then all cosines
+  kInterleaved = 2,   // sine, cosine, sine … (DETR)
+};
+
+// Sinusoids over a grid, rows with the last axis fastest; every axis has its part of the columns, with frequencies
+// base^(−i/(part/2)). Point g of an axis of N points has the coordinate (g + start) / divisor / interpolation_scale · scale,
+// with divisor N / base_size, or N + extent_epsilon, or 1. Without a grid positions are coordinates themselves, one for each
+// axis, which may be fractional and of which nothing is made.
 struct GridSinusoidalSpec {
   int64_t dim = 0;
-  std::vector<int64_t> grid;                // [height, width] or [time, height, width]
+  std::vector<int64_t> grid;                // [height, width] or [time, height, width], or none
   std::optional<double> base;               // default 10000
   std::optional<GridOrder> order;           // default kWidthFirst
-  std::vector<int64_t> base_size;           // coordinate g of N points is g / (N / base_size) / interpolation_scale
+  std::vector<int64_t> base_size;           // one per axis, or none
   std::vector<double> interpolation_scale;  // default 1 each
   int64_t extra_rows = 0;                   // rows of zeros before the grid
   std::vector<int64_t> columns;             // per axis; default halves, or a quarter and twice three eighths
+  std::optional<GridLayout> layout;         // default kConcatenated
+  std::optional<double> start;              // default 0
+  std::optional<double> extent_epsilon;     // ≥ 0; not with base_size
+  std::optional<double> scale;              // > 0; default 1
+  std::vector<double> axis_bases;           // one per axis in place of base, or none
   friend bool operator==(const GridSinusoidalSpec&, const GridSinusoidalSpec&) = default;
 };
 

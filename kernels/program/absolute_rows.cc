@@ -137,6 +137,7 @@ std::vector<ProgramStep> FourierSteps(const GaussianFourierSpec& spec, const Abs
   FourierRowsTask task;
   task.plan = &std::get<FourierPlan>(*table.plan);
   task.positions = table.positions.source;
+  task.more_axes = table.positions.more_axes;
   task.dtype = table.dtype;
   auto* const first = static_cast<std::byte*>(table.out);
   std::byte* const second = first + task.plan->pairs() * SizeOf(table.dtype);
@@ -162,6 +163,8 @@ std::vector<ProgramStep> GatherSteps(const LearnedSpec& spec, const AbsoluteRows
 }
 
 // ---- Checks.
+
+std::string AxesText(int64_t axes) { return absl::StrCat(axes, axes == 1 ? " axis" : " axes"); }
 
 absl::Status Refuse(const std::string& given, const std::string& allowed) { return MakeSpecError("", given, allowed); }
 
@@ -213,18 +216,28 @@ bool IsAbsolute(const EncodingSpec& spec) {
 
 int64_t AbsoluteColumns(const EncodingSpec& canonical) {
   if (const auto shape = ShapeOf(canonical)) return shape->columns;
-  if (const auto* s = std::get_if<GaussianFourierSpec>(&canonical)) return 2 * s->weight->elements();
+  if (const auto* s = std::get_if<GaussianFourierSpec>(&canonical)) return 2 * s->weight->shape.back();
   if (const auto* s = std::get_if<LearnedSpec>(&canonical)) return s->dim;
   if (const auto* s = std::get_if<GridSinusoidalSpec>(&canonical)) return s->dim;
   return 0;
 }
 
+int64_t AbsoluteAxes(const EncodingSpec& canonical) {
+  if (const auto* s = std::get_if<GaussianFourierSpec>(&canonical)) return FourierAxes(*s);
+  const auto* s = std::get_if<GridSinusoidalSpec>(&canonical);
+  return s != nullptr && s->grid.empty() ? static_cast<int64_t>(s->columns.size()) : 1;
+}
+
 absl::Status CheckAbsolute(const EncodingSpec& canonical, const AbsolutePositions& positions) {
+  if (const int64_t axes = AbsoluteAxes(canonical); positions.axis_count != axes) {
+    return Refuse(AxesText(positions.axis_count), absl::StrCat(axes, ", as the spec has"));
+  }
   if (const auto* s = std::get_if<LearnedSpec>(&canonical)) {
     if (auto status = CheckWhole(positions, "rows of a table"); !status.ok()) return status;
     return CheckRows(positions, *s->position_offset, s->num_positions, s->padding_row.has_value());
   }
   if (const auto* s = std::get_if<GridSinusoidalSpec>(&canonical)) {
+    if (s->grid.empty()) return absl::OkStatus();
     if (auto status = CheckWhole(positions, "points of a grid"); !status.ok()) return status;
     int64_t count = 1;
     for (int64_t points : s->grid) count *= points;
@@ -262,8 +275,10 @@ absl::StatusOr<std::vector<ProgramStep>> AbsoluteSteps(const AbsoluteRows& table
     return GatherSteps(*s, table);
   }
   if (std::holds_alternative<GridSinusoidalSpec>(*table.spec)) {
-    return GridSteps(std::get<GridPlan>(*table.plan), table.positions.source, table.positions.rows, table.dtype, table.out,
-                     table.scratch);
+    RowPositions at{.axes = {}, .axis_count = table.positions.axis_count, .rows = table.positions.rows};
+    at.axes[0] = table.positions.source;
+    std::copy(table.positions.more_axes.begin(), table.positions.more_axes.end(), at.axes.begin() + 1);
+    return GridSteps(std::get<GridPlan>(*table.plan), at, table.dtype, table.out, table.scratch);
   }
   return absl::InternalError("a spec without absolute rows");
 }

@@ -14,8 +14,12 @@ int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 // Of an axis: the rows of its table in scratch. All its points, or one row per row of the answer where those are fewer.
 int64_t PointsOf(int64_t axis_points, int64_t rows) { return std::min(axis_points, rows); }
 
-int64_t PartBytes(int64_t points, int64_t width, DType dtype) {
-  return AlignUp(points * 8) + AlignUp(points * width * SizeOf(dtype));
+TableForm FormOf(bool interleaved) { return interleaved ? TableForm::kSinCosInterleaved : TableForm::kSinCosConcatenated; }
+
+// Coordinates, the table, and what its form takes.
+int64_t PartBytes(int64_t points, int64_t width, bool interleaved, DType dtype) {
+  return AlignUp(points * 8) + AlignUp(points * width * SizeOf(dtype)) +
+         AngleScratchBytes(width / 2, FormOf(interleaved), width, points, dtype);
 }
 
 int64_t PositionAt(const PositionSource& source, int64_t row) {
@@ -27,9 +31,10 @@ struct PartTable {
   const GridPart* part = nullptr;
   int64_t inner = 1;   // points of the axes inside this one
   int64_t points = 0;  // of the axis
-  bool whole = false;  // row = coordinate, else row = row of the answer
+  bool whole = false;  // row = point of the axis, else row = row of the answer
   double* coordinates = nullptr;
   std::byte* values = nullptr;  // [rows of the table, width]
+  std::byte* scratch = nullptr;
 
   int64_t index(int64_t point) const { return point / inner % points; }
 };
@@ -47,30 +52,64 @@ ProgramStep CoordinateStep(const PartTable& table, const GridPlan& plan, const P
   return ProgramStep::Of(run, count, kCheapRows);
 }
 
-ProgramStep TableStep(const PartTable& table, int64_t count, DType dtype) {
-  AngleTask task;
-  task.plan = &table.part->angles;
-  if (!table.whole || table.part->is_scaled()) {
-    task.positions.fractional_ids = std::span<const double>(table.coordinates, static_cast<size_t>(count));
+// The table of an axis whose rows stand at `at`.
+void AddTableSteps(const PartTable& table, const PositionSource& at, int64_t count, DType dtype,
+                   std::vector<ProgramStep>& steps) {
+  AngleRows rows;
+  rows.plan = &table.part->angles;
+  rows.positions.axes[0] = at;
+  rows.positions.rows = count;
+  rows.form = FormOf(table.part->interleaved);
+  rows.columns = 2 * rows.plan->pairs();
+  rows.dtype = dtype;
+  rows.out = table.values;
+  rows.scratch = table.scratch;
+  for (ProgramStep& step : AngleSteps(rows)) steps.push_back(std::move(step));
+}
+
+// Each axis by the coordinates that are given, and its columns copied into the rows.
+std::vector<ProgramStep> CoordinateSteps(const GridPlan& plan, const RowPositions& positions, DType dtype, void* out,
+                                         std::byte* scratch) {
+  std::vector<ProgramStep> steps;
+  const int64_t row_bytes = plan.columns * SizeOf(dtype), rows = positions.rows;
+  for (const GridPart& part : plan.parts) {
+    const int64_t width = 2 * part.angles.pairs();
+    PartTable table;
+    table.part = &part;
+    table.values = scratch;
+    scratch += AlignUp(rows * width * SizeOf(dtype));
+    table.scratch = scratch;
+    scratch += AngleScratchBytes(width / 2, FormOf(part.interleaved), width, rows, dtype);
+    AddTableSteps(table, positions.axes[static_cast<size_t>(part.axis)], rows, dtype, steps);
+    const auto copy = [from = table.values, bytes = width * SizeOf(dtype), row_bytes,
+                       to = static_cast<std::byte*>(out) + part.first_column * SizeOf(dtype)](RowRange range,
+                                                                                              const CancelFlag*) {
+      for (int64_t r = range.begin; r < range.end; ++r) {
+        std::memcpy(to + r * row_bytes, from + r * bytes, static_cast<size_t>(bytes));
+      }
+      return absl::OkStatus();
+    };
+    steps.push_back(ProgramStep::Of(copy, rows, kCheapRows));
   }
-  task.dtype = dtype;
-  task.row_stride = 2 * task.plan->pairs();
-  task.sin = table.values;
-  task.cos = table.values + task.plan->pairs() * SizeOf(dtype);
-  task.hint = StoreHint::kReadNext;
-  return ProgramStep::Of(task, count);
+  return steps;
 }
 
 }  // namespace
 
 int64_t GridScratchBytes(const GridSinusoidalSpec& spec, int64_t rows, DType dtype) {
+  const bool interleaved = *spec.layout == GridLayout::kInterleaved;
   int64_t bytes = 0;
-  for (size_t a = 0; a < spec.grid.size(); ++a) bytes += PartBytes(PointsOf(spec.grid[a], rows), spec.columns[a], dtype);
+  for (size_t a = 0; a < spec.columns.size(); ++a) {
+    bytes += PartBytes(spec.grid.empty() ? rows : PointsOf(spec.grid[a], rows), spec.columns[a], interleaved, dtype);
+  }
   return bytes;
 }
 
-std::vector<ProgramStep> GridSteps(const GridPlan& plan, const PositionSource& positions, int64_t rows, DType dtype,
-                                   void* out, std::byte* scratch) {
+std::vector<ProgramStep> GridSteps(const GridPlan& plan, const RowPositions& at, DType dtype, void* out,
+                                   std::byte* scratch) {
+  if (plan.grid.empty()) return CoordinateSteps(plan, at, dtype, out, scratch);
+  const PositionSource& positions = at.axes[0];
+  const int64_t rows = at.rows;
   std::vector<ProgramStep> steps;
   std::vector<PartTable> tables;
   for (const GridPart& part : plan.parts) {
@@ -82,9 +121,14 @@ std::vector<ProgramStep> GridSteps(const GridPlan& plan, const PositionSource& p
     table.whole = count == table.points;
     table.coordinates = reinterpret_cast<double*>(scratch);
     table.values = scratch + AlignUp(count * 8);
-    scratch += PartBytes(count, 2 * part.angles.pairs(), dtype);
-    if (!table.whole || part.is_scaled()) steps.push_back(CoordinateStep(table, plan, positions, count));
-    steps.push_back(TableStep(table, count, dtype));
+    table.scratch = table.values + AlignUp(count * 2 * part.angles.pairs() * SizeOf(dtype));
+    scratch += PartBytes(count, 2 * part.angles.pairs(), part.interleaved, dtype);
+    PositionSource points;
+    if (!table.whole || part.is_scaled()) {
+      steps.push_back(CoordinateStep(table, plan, positions, count));
+      points.fractional_ids = std::span<const double>(table.coordinates, static_cast<size_t>(count));
+    }
+    AddTableSteps(table, points, count, dtype, steps);
     tables.push_back(table);
   }
   const int64_t row_bytes = plan.columns * SizeOf(dtype);

@@ -16,13 +16,17 @@ AbsolutePositions Part(const AbsolutePositions& all, RowRange rows) {
   AbsolutePositions part = all;
   const auto first = static_cast<size_t>(rows.begin), count = static_cast<size_t>(rows.end - rows.begin);
   part.rows = rows.end - rows.begin;
-  if (!all.source.fractional_ids.empty()) {
-    part.source.fractional_ids = all.source.fractional_ids.subspan(first, count);
-  } else if (!all.source.ids.empty()) {
-    part.source.ids = all.source.ids.subspan(first, count);
-  } else {
-    part.source.start = all.source.start + rows.begin * all.source.stride;
-  }
+  const auto cut = [&](PositionSource& source) {
+    if (!source.fractional_ids.empty()) {
+      source.fractional_ids = source.fractional_ids.subspan(first, count);
+    } else if (!source.ids.empty()) {
+      source.ids = source.ids.subspan(first, count);
+    } else {
+      source.start += rows.begin * source.stride;
+    }
+  };
+  cut(part.source);
+  for (PositionSource& source : part.more_axes) cut(source);
   if (!all.hidden.empty()) part.hidden = all.hidden.subspan(first, count);
   return part;
 }

@@ -68,8 +68,42 @@ absl::Status RunRow(const GatherRowsTask& task, int64_t row) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Sums over several axes, or radians.
+absl::Status RunSumRow(const FourierRowsTask& task, int64_t row) {
+  const FourierPlan& plan = *task.plan;
+  const BinaryFormat& format = FormatOf(task.dtype);
+  for (int64_t i = 0; i < plan.pairs(); ++i) {
+    Wide exact = 0.0;
+    float narrow = 0;
+    for (int64_t a = 0; a < plan.axes; ++a) {
+      const double position = AnyPosition(task.axis(a), row);
+      const double weight = plan.weights[static_cast<size_t>(a * plan.pairs() + i)];
+      exact = exact + Wide(position) * Wide(weight);
+      const float product = static_cast<float>(position) * static_cast<float>(weight);
+      narrow = a == 0 ? product : narrow + product;
+    }
+    WideSinCos angle;
+    if (plan.precision == Precision::kExact) {
+      angle = SinCosOfTurns(plan.radians ? exact / (Wide(2.0) * Pi()) : exact);
+    } else {
+      const float radians = plan.radians ? narrow : 6.28318548202514648f * narrow;
+      const WideSinCos wide = SinCosOfTurns(Wide(radians) / (Wide(2.0) * Pi()));
+      angle = {ToFloat(wide.sin), ToFloat(wide.cos)};
+    }
+    const int64_t index = row * task.row_stride + i;
+    StoreBits(task.cos, index, SizeOf(task.dtype), RoundToBits(angle.cos, format));
+    StoreBits(task.sin, index, SizeOf(task.dtype), RoundToBits(angle.sin, format));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status RunRow(const FourierRowsTask& task, int64_t row) {
   const FourierPlan& plan = *task.plan;
+  if (!plan.is_plain()) return RunSumRow(task, row);
   const double position = AnyPosition(task.positions, row);
   if (plan.log && position <= 0) return absl::InvalidArgumentError("the logarithm of a position that is not positive");
   const BinaryFormat& format = FormatOf(task.dtype);

@@ -2,6 +2,7 @@
 #ifndef PHASOR_KERNELS_TASKS_TABLE_TASKS_H_
 #define PHASOR_KERNELS_TASKS_TABLE_TASKS_H_
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -29,11 +30,14 @@ struct GatherRowsTask {
 // > 0 where the plan takes their logarithm.
 struct FourierRowsTask {
   const FourierPlan* plan = nullptr;
-  PositionSource positions;
-  DType dtype = DType::kF32;  // IsFloat
+  PositionSource positions;                              // axis 0
+  std::array<PositionSource, kMaxAxes - 1> more_axes{};  // axes 1, 2 …, as many as the plan has
+  DType dtype = DType::kF32;                             // IsFloat
   void* cos = nullptr;
   void* sin = nullptr;
   int64_t row_stride = 0;  // elements, ≥ pairs
+
+  const PositionSource& axis(int64_t a) const { return a == 0 ? positions : more_axes[static_cast<size_t>(a - 1)]; }
 };
 
 }  // namespace phasor

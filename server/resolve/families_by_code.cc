@@ -143,14 +143,6 @@ void ReadVjepa2(const Model& model, ModelEncoding& out) {
   AddUnevenPairs(model, "predictor", "pred_hidden_size", "pred_num_attention_heads", 384, 12, out);
 }
 
-void ReadLightGlue(const Model& model, ModelEncoding& out) {
-  out.layers.push_back(Unserved(model, "", "rope_learned_projection"));
-  out.layers.back().warnings.push_back(
-      {model.text.PathOf("model_type"),
-       "self-attention turns interleaved pairs by angles that a learned matrix makes from both coordinates of a keypoint; a "
-       "rotation by given frequencies has one coordinate for each pair"});
-}
-
 void ReadCohereCompass(const Model& model, ModelEncoding& out) {
   const auto dict = model.text.Object("rope_parameters");
   if ((dict && !dict->IsEmpty()) || model.text.IsObject("rope_scaling")) return ReadRope(model, out);

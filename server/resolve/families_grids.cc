@@ -196,4 +196,60 @@ void ReadPhi4Audio(const Model& model, ModelEncoding& out) {
   AddSpec(model, std::move(layer), spec, {{"num_buckets", kKey}, {"num_heads", "num_attention_heads"}}, out);
 }
 
+void ReadBros(const Model& model, ModelEncoding& out) {
+  ReadLearned(model, out);
+  LayerEncoding layer;
+  layer.layer_type = "boxes";
+  const int64_t coordinates = OrOfClass(model, "dim_bbox", kMaxSide, 8, layer.defaults);
+  SinusoidalSpec spec;
+  spec.layout = SinusoidalLayout::kConcatenated;
+  constexpr std::string_view kKey = "dim_bbox_sinusoid_emb_1d";
+  const int64_t hidden = OrOfClass(model, "hidden_size", kMaxDim, model.family->hidden, layer.defaults);
+  if (!model.problems->ok()) return;
+  const auto given = model.text.Integer(kKey, 2, kMaxDim);
+  spec.dim = given.value_or(hidden / 4 / coordinates);
+  if (!given) layer.defaults.push_back({model.text.PathOf(kKey), DefaultText(model, absl::StrCat(spec.dim))});
+  layer.warnings.push_back(
+      {model.text.PathOf(kKey),
+       absl::StrCat("the bias of a pair of tokens: positions are the ", coordinates,
+                    " differences of their boxes' "
+                    "coordinates, times bbox_scale, one row each; rows of one pair side by side go through a projection")});
+  AddSpec(model, std::move(layer), spec, {{"dim", kKey}}, out);
+}
+
+void ReadMusicFlamingo(const Model& model, ModelEncoding& out) {
+  const auto dict = model.text.Object("rope_parameters");
+  LayerEncoding layer;
+  layer.layer_type = "audio_times";
+  const std::string type = dict ? dict->String("rope_type").value_or("default") : "default";
+  const double base = dict ? dict->Number("rope_theta").value_or(1200) : 1200;
+  const double share = dict ? dict->Number("partial_rotary_factor").value_or(0.2) : 0.2;
+  const int64_t longest = OrOfClass(model, "max_position_embeddings", kMaxSide, 1200, layer.defaults);
+  const int64_t head_dim = OrOfClass(model, "head_dim", kMaxHeadDim, 1280, layer.defaults);
+  if (!dict)
+    layer.defaults.push_back({model.text.PathOf("rope_parameters"), DefaultText(model, "base 1200, a share of 0.2")});
+  if (!model.problems->ok()) return;
+  if (type != "default") {
+    out.layers.push_back(Unserved(model, layer.layer_type, "rope"));
+    return;
+  }
+  if (!(share > 0 && share <= 0.5)) {
+    return model.problems->Fail(model.text.PathOf("rope_parameters.partial_rotary_factor"), FormatNumber(share), "0 … 0.5");
+  }
+  const int64_t pairs = static_cast<int64_t>(static_cast<double>(head_dim) * share) / 2;
+  RopeSpec spec;
+  spec.head_dim = head_dim;
+  spec.rotary_dim = 4 * pairs;
+  spec.base = base;
+  spec.pairing = Pairing::kInterleaved;
+  spec.axes = RopeAxes{{pairs, pairs}, AxisLayout::kReset};
+  layer.warnings.push_back(
+      {model.text.PathOf("audio_frame_step"),
+       absl::StrCat(
+           "of the sound's features, at time t in seconds: positions are [-2*pi*t*w, -4*pi^2*t*f], w = the window's "
+           "number/",
+           longest, ", f = the frame's number in it/", longest)});
+  AddSpec(model, std::move(layer), spec, {{"head_dim", "head_dim"}, {"base", "rope_parameters.rope_theta"}}, out);
+}
+
 }  // namespace phasor::server

@@ -91,6 +91,8 @@ struct Family {
   double multiplier = 1;           // class default of attention_multiplier
   bool rope_interleave = false;    // whether the class reads that key: false turns halves
   int64_t padding = 1;             // the class's padding index, where kPadding counts from it
+  // What a class with a language model of another class has beside it; `model.text` is the file then.
+  void (*beside)(const Model& model, ModelEncoding& out) = nullptr;
 };
 
 // Every known class. Names are unique.

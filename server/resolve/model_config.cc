@@ -99,6 +99,16 @@ void ReadParts(const Network& network, const TextPath& path, const Family* famil
   }
 }
 
+// What the class around a language model adds to its layers.
+void ReadBeside(const Network& network, const TextPath& path, const Family* of_text, Problems& problems,
+                ModelEncoding& out) {
+  if (path.keys.empty()) return;
+  const std::string name = network.object.String("model_type").value_or("");
+  const Family* whole = FindFamily(name);
+  if (whole == nullptr || whole == of_text || whole->beside == nullptr) return;
+  whole->beside({network.object, network.object, whole, Shortened(name), &problems}, out);
+}
+
 void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out) {
   const TextPath path = FindText(network.object);
   const JsonObject& text = path.text();
@@ -118,6 +128,7 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
     family->read(model, out);
     AddClassTables(model, out);
     if (problems.ok()) WarnContradictions(model, path, out);
+    if (problems.ok()) ReadBeside(network, path, family, problems, out);
   }
   for (LayerEncoding& layer : out.layers) {
     layer.part = JoinPart(network.part, layer.part);

@@ -19,6 +19,7 @@ struct Placeholders {
 
   void Table(WeightRef& table) const { table = add ? Zeros({1, 1, 1}) : WeightRef(); }
 
+  void operator()(GaussianFourierSpec& spec) const { spec.weight = add ? Zeros({1, 1}) : WeightRef(); }
   void operator()(TransformerXlSpec& spec) const { Table(spec.r); }
   void operator()(XlnetSpec& spec) const { Table(spec.r); }
   void operator()(ConformerSpec& spec) const {

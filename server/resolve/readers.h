@@ -115,10 +115,26 @@ void ReadClvp(const Model& model, ModelEncoding& out);        // a width from pr
 void ReadLlama4Vision(const Model& model, ModelEncoding& out);   // two axes from 1, and a table
 void ReadMllamaVision(const Model& model, ModelEncoding& out);   // gated tables of patches and tiles
 void ReadVjepa2(const Model& model, ModelEncoding& out);         // three axes; channels of a pair turn apart
-void ReadLightGlue(const Model& model, ModelEncoding& out);      // angles by a learned matrix
 void ReadCohereCompass(const Model& model, ModelEncoding& out);  // a dict per layer type, without a default
 void ReadZamba2(const Model& model, ModelEncoding& out);         // use_mem_rope
 void ReadEsmFold2(const Model& model, ModelEncoding& out);       // pairs by distances, atoms by coordinates
+
+// families_features.cc: places of an image by coordinates.
+void ReadDetr(const Model& model, ModelEncoding& out);            // sines over the feature map from 1 to 2π
+void ReadDeformableDetr(const Model& model, ModelEncoding& out);  // from ½
+void ReadGroundingDino(const Model& model, ModelEncoding& out);   // a temperature of 20
+void ReadDabDetr(const Model& model, ModelEncoding& out);         // a temperature for each axis
+void ReadRtDetr(const Model& model, ModelEncoding& out);          // whole coordinates from 0
+void ReadMaskFormer(const Model& model, ModelEncoding& out);      // DETR's, of the decoder's width
+void ReadMask2Former(const Model& model, ModelEncoding& out);     // DETR's, twice
+void ReadOneFormer(const Model& model, ModelEncoding& out);
+void ReadSamNeck(const Model& model, ModelEncoding& out);       // DETR's, of the feature pyramid
+void ReadSamModel(const Model& model, ModelEncoding& out);      // random features of points
+void ReadSamVideo(const Model& model, ModelEncoding& out);      // with a memory's rotation and sines
+void ReadSamPrompts(const Model& model, ModelEncoding& out);    // the prompt encoder alone
+void ReadSam3Geometry(const Model& model, ModelEncoding& out);  // sines of points
+void ReadSam3Decoder(const Model& model, ModelEncoding& out);   // sines of boxes
+void ReadLightGlue(const Model& model, ModelEncoding& out);     // angles by a learned matrix
 
 // families_grids.cc: classes with forms of their own.
 void ReadHiera(const Model& model, ModelEncoding& out);          // a grid to resize, and one that is repeated
@@ -127,6 +143,8 @@ void ReadLoftr(const Model& model, ModelEncoding& out);          // rows and col
 void ReadGraniteSpeech(const Model& model, ModelEncoding& out);  // relative keys inside blocks
 void ReadLed(const Model& model, ModelEncoding& out);            // a length for each side
 void ReadPhi4Audio(const Model& model, ModelEncoding& out);      // one bias for every distance
+void ReadBros(const Model& model, ModelEncoding& out);           // a table, and sines of boxes
+void ReadMusicFlamingo(const Model& model, ModelEncoding& out);  // turned by time stamps
 
 // families_convolution.cc: convolutions over features, which are no position encoding.
 void ReadConvolution(const Model& model, ModelEncoding& out);

@@ -297,6 +297,10 @@ void AppendTables(std::vector<Case>& cases) {
   GaussianFourierSpec gaussian;
   gaussian.weight = MakeWeight({8}, {16.5, -3.25, 0, 1e-3, 40, -0x1p-64, 123456.7, -1});
   cases.push_back({"gaussian_fourier/eight-weights", gaussian, {}});
+  gaussian.weight = MakeWeight({2, 5}, {1, -3.25, 0, 1e-3, -0x1p-64, 0.5, 1.625, -123456.7, 0, 0x1p-64});
+  cases.push_back({"gaussian_fourier/sam", gaussian, {}});
+  gaussian.radians = true;
+  cases.push_back({"gaussian_fourier/lightglue", gaussian, {}});
   LearnedSpec learned;
   learned.position_offset = 2;
   learned.padding_row = 1;
@@ -313,6 +317,23 @@ void AppendTables(std::vector<Case>& cases) {
   grid.grid = {3, 2, 4};
   grid.extra_rows = 1;
   cases.push_back({"grid_sinusoidal/cogvideox", grid, {}});
+  grid = GridSinusoidalSpec();
+  grid.dim = 20;
+  grid.grid = {3, 5};
+  grid.order = GridOrder::kAsListed;
+  grid.layout = GridLayout::kInterleaved;
+  grid.start = 1;
+  grid.extent_epsilon = 1e-6;
+  grid.scale = 6.283185307179586;
+  cases.push_back({"grid_sinusoidal/detr", grid, {}});
+  grid.start = 0.5;
+  grid.axis_bases = {20, 35};
+  cases.push_back({"grid_sinusoidal/temperatures", grid, {}});
+  grid.grid.clear();
+  grid.dim = 22;
+  grid.columns = {6, 10, 6};
+  grid.axis_bases = {20, 35, 10000};
+  cases.push_back({"grid_sinusoidal/coordinates", grid, {}});
 }
 
 }  // namespace

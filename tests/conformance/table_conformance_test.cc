@@ -145,11 +145,47 @@ TEST(TableConformanceTest, FourierRows) {
   }
 }
 
+// Sums over axes: cancelling, tiny, huge, and residues that fixed point does not hold.
+TEST(TableConformanceTest, FourierRowsOfSeveralAxes) {
+  FourierPlan shape;
+  shape.log = false;
+  shape.axes = 3;
+  shape.weights = {16.5,    1, 0,         1e-3,    0x1p-64, 3,    0x1.fp30, 1,    -16.5,   1,     0, 2e-3,
+                   0x1p-64, 3, -0x1.fp30, 0x1p-40, 0,       0.75, 0,        1e-5, 0x1p-64, 1e-30, 1, 0x1.8p-63};
+  const std::vector<double> x = {1, 0x1p-64, 0.1, 2147483646.5, 0, 3.25}, y = {1, 0x1p-64, 0.1, -2147483646.5, 0, -0.7};
+  const std::vector<int64_t> z = {0, 1, -5, 7, 0, 100000};
+  const auto rows = static_cast<int64_t>(z.size());
+  for (const Variant& variant : VariantsUnderTest()) {
+    for (DType dtype : kFloatTypes) {
+      for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
+        for (bool radians : {false, true}) {
+          FourierPlan plan = shape;
+          plan.precision = precision;
+          plan.radians = radians;
+          const int64_t pairs = plan.pairs();
+          Compare(variant, rows, 2 * pairs, dtype, [&](void* out) {
+            FourierRowsTask task;
+            task.plan = &plan;
+            task.positions.fractional_ids = x;
+            task.more_axes[0].fractional_ids = y;
+            task.more_axes[1].ids = z;
+            task.dtype = dtype;
+            task.sin = out;
+            task.cos = static_cast<char*>(out) + pairs * SizeOf(dtype);
+            task.row_stride = 2 * pairs;
+            return task;
+          });
+        }
+      }
+    }
+  }
+}
+
 // Every absolute case, all rows of it in f32 and f64, by steps on both backends.
 TEST(TableConformanceTest, AbsoluteRows) {
   const auto cpu = CreateBackend("cpu"), reference = CreateBackend("reference");
   ASSERT_TRUE(cpu.ok() && reference.ok());
-  const std::vector<double> fractions = {0.5, 3, 1.25, 1000.125};
+  const std::vector<double> fractions = {0.5, 3, 1.25, 1000.125}, more = {-1, 0x1p-64, 1234567.875, -0.1};
   int compared = 0;
   for (const Case& c : ConformanceCases()) {
     const auto canonical = Canonicalize(c.spec);
@@ -162,8 +198,11 @@ TEST(TableConformanceTest, AbsoluteRows) {
     if (const auto* learned = std::get_if<LearnedSpec>(&canonical->spec))
       positions.source.start = -*learned->position_offset;
     if (std::holds_alternative<GaussianFourierSpec>(canonical->spec)) positions.source.start = 1;
+    positions.axis_count = AbsoluteAxes(canonical->spec);
+    for (PositionSource& source : positions.more_axes) source.start = -2, source.stride = 3;
     for (bool fractional : {false, true}) {
       if (fractional) positions.source.fractional_ids = fractions;
+      if (fractional) positions.more_axes[0].fractional_ids = more;
       if (!CheckAbsolute(canonical->spec, positions).ok()) {
         EXPECT_TRUE(fractional) << c.name;  // rows of a table or a grid
         continue;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/e2e/fixture.h"
 
@@ -102,6 +103,44 @@ TEST(ResolveTest, ErrorsThatShowWithTheFrequenciesNameTheKey) {
   EXPECT_THAT(refusal(R"(,"rope_scaling":{"type":"linear","factor":1e300})"), StartsWith("config_json.rope_scaling.factor"));
   EXPECT_THAT(refusal(R"(,"rope_scaling":{"rope_type":"yarn","factor":1e300,"original_max_position_embeddings":2048})"),
               StartsWith("config_json.rope_scaling.factor"));
+}
+
+// The image decides the size of DETR's map: the answer with a grid is a table, and without one it takes coordinates.
+TEST(ResolveTest, AMapOfDetrWithAGridOrWithCoordinates) {
+  TestServer server;
+  const auto model = Resolve(server, R"({"model_type":"detr","d_model":16})");
+  ASSERT_GE(model.layers_size(), 1);
+  const v1::ResolvedLayer& layer = model.layers(0);
+  ASSERT_EQ(layer.scheme(), "grid_sinusoidal");
+  EXPECT_EQ(layer.spec().grid_sinusoidal().grid_size(), 0);
+  EXPECT_EQ(layer.spec().grid_sinusoidal().extent_epsilon(), 1e-6);
+  v1::PrecomputeRequest request;
+  v1::PrecomputeItem& table = *request.add_items();
+  *table.mutable_spec() = layer.spec();
+  table.mutable_spec()->mutable_grid_sinusoidal()->add_grid(2);
+  table.mutable_spec()->mutable_grid_sinusoidal()->add_grid(1);
+  table.mutable_table()->mutable_positions()->mutable_range()->set_count(2);
+  v1::PrecomputeItem& points = *request.add_items();
+  *points.mutable_spec() = layer.spec();
+  const double two_pi = layer.spec().grid_sinusoidal().scale();
+  const std::vector<std::vector<double>> at = {{1 / (2 + 1e-6) * two_pi, 2 / (2 + 1e-6) * two_pi},
+                                               {1 / (1 + 1e-6) * two_pi, 1 / (1 + 1e-6) * two_pi}};
+  for (const std::vector<double>& axis : at) {
+    v1::Tensor* ids = points.mutable_table()->mutable_positions()->mutable_multi_axis()->add_axes();
+    ids->set_dtype(v1::DTYPE_F64);
+    ids->add_shape(2);
+    ids->set_data(std::string(reinterpret_cast<const char*>(axis.data()), 16));
+  }
+  grpc::ClientContext context;
+  v1::PrecomputeResponse response;
+  const grpc::Status status = server.position().Precompute(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.results_size(), 2);
+  for (const v1::PrecomputeResult& result : response.results()) {
+    EXPECT_EQ(result.status().code(), 0) << result.status().message();
+    EXPECT_THAT(result.table().shape(), ElementsAre(2, 16));
+  }
+  EXPECT_EQ(response.results(0).table().data(), response.results(1).table().data());
 }
 
 TEST(ResolveTest, StagesOfSwin) {

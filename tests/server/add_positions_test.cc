@@ -78,6 +78,23 @@ TEST(AddPositionsTest, PointsOfAGridByTheirCoordinates) {
   }
 }
 
+// A spec without a grid takes coordinates: those that the grid's rule gives are its rows, and any others may be given.
+TEST(AddPositionsTest, CoordinatesOfAMapWithoutAGrid) {
+  const std::string rule =
+      "dim: 16 order: GRID_ORDER_AS_LISTED layout: GRID_LAYOUT_INTERLEAVED start: 0.5 extent_epsilon: 1 ";
+  for (const char* backend : kBackends) {
+    ApplyHarness harness(backend);
+    const v1::ApplyItem rows =
+        ItemFrom("spec { grid_sinusoidal { grid: [3, 1] " + rule + "} } positions { list { ids: [2, 0] } }");
+    v1::ApplyItem points = ItemFrom("spec { grid_sinusoidal { " + rule + "} }");
+    SetIds({2.5 / 4, 0.5 / 4}, points.mutable_positions()->mutable_multi_axis()->add_axes());
+    SetIds({0.5 / 2, 0.5 / 2}, points.mutable_positions()->mutable_multi_axis()->add_axes());
+    EXPECT_EQ(Added(harness, points, 2, 16), Added(harness, rows, 2, 16));
+    *points.mutable_positions() = rows.positions();
+    ExpectError(Refused(harness, points, 2, 16), {kBad, "items[0].positions", "1 axis", "2, as the spec has"}, "rows");
+  }
+}
+
 TEST(AddPositionsTest, ErrorsOfGrids) {
   ApplyHarness harness("cpu");
   ExpectError(Refused(harness, GridItem({{0}, {3}}), 1, 16),

@@ -36,12 +36,15 @@ EncodingSpec GaussianFourier(Rng& rng) {
   GaussianFourierSpec s;
   s.log = rng.OneIn(2);
   s.flip_sin_to_cos = rng.OneIn(2);
-  const int64_t count = rng.LogInt(1, 257);
+  const int64_t axes = rng.OneIn(3) ? rng.Int(2, 4) : 1;
+  if (axes > 1) s.log = false;
+  s.radians = !*s.log && rng.OneIn(3);
+  const int64_t pairs = rng.LogInt(1, axes == 1 ? 257 : 40), count = axes * pairs;
   std::vector<double> weights;
   for (int64_t i = 0; i < count; ++i) {
     weights.push_back(rng.OneIn(12) ? 0 : (rng.OneIn(2) ? 1 : -1) * rng.LogReal(1e-6, rng.OneIn(5) ? 1e9 : 100));
   }
-  s.weight = MakeWeight({count}, weights);
+  s.weight = axes == 1 && rng.OneIn(2) ? MakeWeight({pairs}, weights) : MakeWeight({axes, pairs}, weights);
   return s;
 }
 
@@ -69,11 +72,22 @@ EncodingSpec GridSinusoidal(Rng& rng) {
     for (int64_t a = 0; a < axes; ++a) s.columns.push_back(2 * rng.LogInt(a == 0 ? 2 : 0, 80));
     for (const int64_t part : s.columns) s.dim += part;
   }
-  if (rng.OneIn(2)) {
-    for (int64_t a = 0; a < axes; ++a) s.base_size.push_back(rng.LogInt(1, 40));
+  const int64_t divisor = rng.Int(0, 2);
+  if (divisor == 0) s.extent_epsilon = rng.OneIn(2) ? 1e-6 : rng.LogReal(1e-3, 10);
+  for (int64_t a = 0; divisor == 1 && a < axes; ++a) s.base_size.push_back(rng.LogInt(1, 40));
+  s.layout = static_cast<GridLayout>(rng.Int(1, 2));
+  if (rng.OneIn(2)) s.start = rng.Pick({1.0, 0.5, -0.5, -1.0, rng.Real(-3, 3)});
+  if (rng.OneIn(2)) s.scale = rng.LogReal(1e-3, 1e3);
+  if (!s.base && rng.OneIn(2)) {
+    for (int64_t a = 0; a < axes; ++a) s.axis_bases.push_back(rng.LogReal(1.5, 1e6));
   }
   if (rng.OneIn(2)) {
     for (int64_t a = 0; a < axes; ++a) s.interpolation_scale.push_back(rng.LogReal(0.1, 10));
+  }
+  if (rng.OneIn(4)) {  // coordinates in place of points
+    if (s.columns.empty() && axes == 3) s.columns = {s.dim / 2, s.dim / 4, s.dim / 4};
+    s.grid.clear();
+    s.extra_rows = 0;
   }
   return s;
 }

@@ -35,6 +35,10 @@ bool Positions(const EncodingSpec& spec, int64_t rows, Rng& rng, FuzzRun& run, A
       for (int64_t r = 0; r < rows; ++r) hidden.push_back(rng.OneIn(4) ? 1 : 0);
       positions->hidden = hidden;
     }
+  } else if (const int64_t axes = AbsoluteAxes(spec); axes > 1) {
+    positions->axis_count = axes;
+    positions->source = RandomPositions(rng, rows, true, run);
+    for (PositionSource& source : positions->more_axes) source = RandomPositions(rng, rows, true, run);
   } else if (const auto* grid = std::get_if<GridSinusoidalSpec>(&spec)) {
     int64_t points = grid->extra_rows;
     int64_t product = 1;

@@ -340,11 +340,16 @@ def learned():
         {"list": {"ids": [str(r) for r in rows]}}, {"table": library}, unit, 1e-6, weights={"table": table})
 
 
-timesteps()
-gaussian()
-grids()
-rotations()
-learned()
-print("[")
-print(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
-print("]")
+def write():
+    print("[")
+    print(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
+    print("]")
+
+
+if __name__ == "__main__":
+    timesteps()
+    gaussian()
+    grids()
+    rotations()
+    learned()
+    write()

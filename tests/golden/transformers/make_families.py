@@ -148,7 +148,7 @@ READERS = {
     "learned": "&ReadLearned",
 }
 # What no reader has a spec for: named as it is, never "none".
-OTHERS = ("sine_2d", "relative_bias", "relative_positions", "positional_convolution")
+OTHERS = ("relative_bias", "relative_positions", "positional_convolution")
 
 
 def sinusoid_rule(entry):
@@ -286,8 +286,6 @@ def row(model_type, config, entries, is_wrapper):
         tables = [(part, entry) for part, entry in entries if entry["kind"] == "learned"]
         tables.sort(key=lambda seen: "rows" not in seen[1])
         fields.update(next((rule for part, entry in tables if (rule := learned_rule(model_type, entry, part))), {}))
-    if fields["read"] == "&ReadLearned" and "learned" not in fields and "sine_2d" in kinds:
-        fields |= {"read": "&ReadOther", "other": '"sine_2d"'}  # the learned table is one of queries
     rule = softmax_rule(model_type, config)
     if rule and fields["read"] != "&ReadParts":
         fields["softmax"] = f"SoftmaxRule::{rule}"
@@ -356,7 +354,7 @@ def main():
             if not is_wrapper:
                 continue  # nobody knows: no model of its own, and no other model shows it
             entries = []
-        if entries and all(entry["kind"] == "random_fourier" for _, entry in entries) and not is_wrapper:
+        if entries and all(entry["kind"] == "fourier_points" for _, entry in entries) and not is_wrapper:
             continue  # of coordinates of prompts: a reader of its own
         rows.append(line(row(case["type"], case["config"], entries, is_wrapper), case["config"]))
         seen.add(name)

@@ -11,9 +11,7 @@ KINDS = [
     ("RelPositionalEncoding", "relative_sinusoidal"),
     ("RopePositionEmbedding", "rope_2d_dinov3"),
     ("EomtDinov3Rotary", "rope_2d_dinov3"),
-    ("Bros", "other"),
     ("TimeEmbedding", "other"),
-    ("MusicFlamingo", "other"),
     ("EfficientLoFTR", "axial_grid"),
 ]
 
@@ -216,6 +214,8 @@ def timm_rope(module):
 
 def rotary_entries(module):
     """One entry per schedule that the module holds."""
+    if re.search(r"^Bros|^MusicFlamingoRotary", type(module).__name__):
+        return []  # features.py has their numbers
     entries = stored_tables(module) + grid_table(module) + timm_rope(module)
     kind = next((k for part, k in KINDS if part in type(module).__name__), "rope")
     for name, buffer in module.named_buffers(recurse=False):

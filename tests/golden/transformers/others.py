@@ -7,16 +7,16 @@ import re
 
 import torch
 
+import features
 import numbers_of
 
 # Classes that are known by their names: what they do has no table to take numbers from.
 NAMED = [
     (r"^VJEPA2RopeAttention", "rope_uneven_pairs"),
-    (r"^LightGluePositionalEncoder", "rope_learned_projection"),
     (r"PositionalConvEmbedding|RepConditionalPosEnc", "positional_convolution"),
     (r"RelMultihead|RelPositional|RelativePosition(?!Bias)", "relative_positions"),
     (r"RelativePositionBias|PositionBiasBase|RelativeLogits|RelativeAttentionBias", "relative_bias"),
-    (r"SinePositionEmbedding|PositionEmbeddingSine|PositionalEmbedding2D|Positions2D", "sine_2d"),
+    (r"^UVDocPointPositions2D", "predicted_positions"),
     (r"AxialPositionEmbeddings|LearnedPositionEmbedding$|FourierPositionEncoding|RandomFourier|PositionEmbeddingRandom", "other"),
 ]
 DISTANCES = [-2000, -200, -128, -65, -64, -33, -16, -15, -8, -1, 0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 100, 127, 128, 200, 2000]
@@ -255,6 +255,10 @@ def other_entries(model, path_of):
     modules = dict(model.named_modules())
     for name, module in modules.items():
         cls = type(module).__name__
+        entry = features.entry_of(name, module)
+        if entry:
+            found.append((path_of(name), numbers_of.shape_name(name), entry | {"module": cls}))
+            continue
         entries = []
         for reader in (t5_buckets, window_index, log_buckets, neighborhood):
             entry = reader(module)

@@ -37,15 +37,23 @@ Resolved ResolveOf(const EncodingSpec& spec, Precision precision = Precision::kE
 }
 std::vector<double> InvFreq(const EncodingSpec& spec) { return std::get<AnglePlan>(ResolveOf(spec).plan).inv_freq; }
 
-// One row of an absolute encoding, f64.
-std::vector<double> Row(const EncodingSpec& spec, double position) {
+// One row of an absolute encoding at its coordinates, f64.
+std::vector<double> Row(const EncodingSpec& spec, const std::vector<double>& position) {
   const auto canonical = Canonicalize(spec);
   EXPECT_TRUE(canonical.ok()) << canonical.status();
   const Resolved resolved = ResolveOf(spec);
   std::vector<double> row(static_cast<size_t>(AbsoluteColumns(canonical->spec)));
   AbsolutePositions positions;
   positions.rows = 1;
-  positions.source.fractional_ids = {&position, 1};
+  positions.axis_count = static_cast<int64_t>(position.size());
+  if (std::get_if<GridSinusoidalSpec>(&canonical->spec) != nullptr && position.size() == 1) {
+    positions.source.start = static_cast<int64_t>(position[0]);  // a row of the grid
+  } else {
+    for (size_t axis = 0; axis < position.size(); ++axis) {
+      (axis == 0 ? positions.source : positions.more_axes[axis - 1]).fractional_ids = {&position[axis], 1};
+    }
+  }
+  EXPECT_TRUE(CheckAbsolute(canonical->spec, positions).ok());
   std::vector<double> scratch(static_cast<size_t>(AbsoluteScratchBytes(canonical->spec, positions, DType::kF64) / 8 + 16));
   void* at = scratch.data();
   size_t room = scratch.size() * 8;
@@ -58,6 +66,8 @@ std::vector<double> Row(const EncodingSpec& spec, double position) {
   EXPECT_TRUE(steps.ok() && RunProgram(**CreateBackend("cpu"), *steps).ok());
   return row;
 }
+
+std::vector<double> Row(const EncodingSpec& spec, double position) { return Row(spec, std::vector<double>{position}); }
 
 // Values at key − query = distances, head 0, f64.
 std::vector<double> Bias(const EncodingSpec& spec, const std::vector<int64_t>& distances) {
@@ -138,6 +148,77 @@ TEST(TimestepGotcha, AShiftOfOneDividesByZeroAtWidthTwo) {
 }
 
 TEST(GaussianFourierGotcha, WeightsHaveToBeGiven) { ExpectRefused(GaussianFourierSpec{}, "weights"); }
+
+TEST(GaussianFourierGotcha, SamsCoordinatesAreStretchedBeforeTheMatrixNotAfter) {
+  GaussianFourierSpec s;
+  s.weight = MakeWeight({2, 1}, {0.3, -0.7});
+  const double x = 0.25, y = 0.625;
+  const double right = 2 * kPi * (0.3 * (2 * x - 1) - 0.7 * (2 * y - 1)), wrong = 2 * kPi * (0.3 * x - 0.7 * y);
+  EXPECT_NEAR(Row(s, {2 * x - 1, 2 * y - 1})[0], std::sin(right), 1e-14);
+  EXPECT_NEAR(Row(s, {x, y})[0], std::sin(wrong), 1e-14);
+  EXPECT_GT(std::fabs(std::sin(right) - std::sin(wrong)), 0.1);
+  s.radians = true;  // LightGlue has no factor 2π
+  EXPECT_NEAR(Row(s, {x, y})[1], std::cos(0.3 * x - 0.7 * y), 1e-14);
+  s.log = true;
+  ExpectRefused(s, "gaussian_fourier.radians");
+  s.radians = false;
+  ExpectRefused(s, "gaussian_fourier.log");
+}
+
+GridSinusoidalSpec Detr(std::vector<int64_t> grid) {
+  GridSinusoidalSpec s;
+  s.dim = 8;
+  s.grid = std::move(grid);
+  s.order = GridOrder::kAsListed;
+  s.layout = GridLayout::kInterleaved;
+  s.start = 1;
+  s.extent_epsilon = 1e-6;
+  s.scale = 2 * kPi;
+  return s;
+}
+
+TEST(GridGotcha, DetrsLastPointIsNotQuiteAtTwoPi) {
+  const double y = 2 / (2 + 1e-6) * 2 * kPi;
+  const std::vector<double> last = Row(Detr({2, 3}), 5);
+  EXPECT_NEAR(last[0], std::sin(y), 1e-15);
+  EXPECT_GT(std::fabs(last[0]), 3e-6);                                              // without the epsilon it would be 0
+  EXPECT_NEAR(Row(Detr({2, 3}), 0)[0], std::sin(1 / (2 + 1e-6) * 2 * kPi), 1e-15);  // counted from 1, not from 0
+}
+
+TEST(GridGotcha, DetrsRowsComeFirstWithSineBesideCosine) {
+  const std::vector<double> row = Row(Detr({4, 3}), 1);  // row 0, column 1
+  const double y = 1 / (4 + 1e-6) * 2 * kPi, x = 2 / (3 + 1e-6) * 2 * kPi;
+  const std::vector<double> right = {std::sin(y), std::cos(y), std::sin(y / 100), std::cos(y / 100),
+                                     std::sin(x), std::cos(x), std::sin(x / 100), std::cos(x / 100)};
+  for (size_t i = 0; i < right.size(); ++i) EXPECT_NEAR(row[i], right[i], 1e-15) << i;
+  GridSinusoidalSpec mae = Detr({4, 3});
+  mae.order.reset();
+  EXPECT_NEAR(Row(mae, 1)[0], std::sin(x), 1e-15);  // the default's first half is the width
+}
+
+TEST(GridGotcha, DeformableDetrCountsFromTheMiddles) {
+  GridSinusoidalSpec s = Detr({4, 3});
+  s.start = 0.5;
+  EXPECT_NEAR(Row(s, 0)[1], std::cos(0.5 / (4 + 1e-6) * 2 * kPi), 1e-15);
+}
+
+TEST(GridGotcha, DabDetrHasATemperatureForEachAxis) {
+  GridSinusoidalSpec s = Detr({4, 3});
+  s.axis_bases = {20, 30};
+  const std::vector<double> row = Row(s, 1);
+  EXPECT_NEAR(row[2], std::sin(1 / (4 + 1e-6) * 2 * kPi / std::sqrt(20.0)), 1e-15);
+  EXPECT_NEAR(row[6], std::sin(2 / (3 + 1e-6) * 2 * kPi / std::sqrt(30.0)), 1e-15);
+}
+
+// A picture of 1 x 2 in a map of 1 x 3: the extent is that of the picture.
+TEST(GridGotcha, AMaskNormalisesByWhatIsSeen) {
+  GridSinusoidalSpec s = Detr({});
+  const double seen = 2 / (2 + 1e-6) * 2 * kPi, whole = 2 / (3 + 1e-6) * 2 * kPi;
+  const double y = 1 / (1 + 1e-6) * 2 * kPi;
+  EXPECT_NEAR(Row(s, {y, seen})[4], std::sin(seen), 1e-15);
+  EXPECT_NEAR(Row(Detr({1, 3}), 1)[4], std::sin(whole), 1e-15);
+  EXPECT_GT(std::fabs(std::sin(seen) - std::sin(whole)), 0.5);
+}
 
 // Libraries store s·(j − i), s·j or s·(j − S + 1): other numbers, the same attention.
 TEST(AlibiGotcha, AConstantPerRowIsFreeUnderSoftmax) {

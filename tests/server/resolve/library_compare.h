@@ -129,6 +129,19 @@ inline std::string CompareWindow(const LayerEncoding& layer, const Value& want) 
   return "";
 }
 
+inline std::string CompareBuckets(const LayerEncoding& layer, const Value& want) {
+  if (layer.kind != PositionKind::kBias) return "kind: " + KindOf(layer) + " instead of t5_bucket";
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  const BucketPlan& plan = std::get<BucketPlan>(resolved->plan);
+  const DistanceBuckets buckets(plan.num_buckets, plan.max_distance, plan.bidirectional);
+  for (const Value& sample : want["samples"].GetArray()) {
+    const int64_t got = buckets.at(sample[0].GetInt64());
+    if (got != sample[1].GetInt64()) return "bucket of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
+  }
+  return "";
+}
+
 inline std::string CompareLogBuckets(const LayerEncoding& layer, const Value& want) {
   if (layer.kind != PositionKind::kTerm) return "kind: " + KindOf(layer) + " instead of deberta";
   const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);

@@ -71,12 +71,6 @@ TEST(Vjepa2, ChannelsOfAPairAreTwoRotations) {
   EXPECT_EQ(ErrorField(R"({"model_type":"vjepa2","pred_num_attention_heads":0})"), "pred_num_attention_heads");
 }
 
-TEST(RotationsThatNoSchemeHas, AreNamed) {
-  const LayerEncoding matcher = LayerOf(Read(R"({"model_type":"lightglue","descriptor_dim":256,"num_attention_heads":4})"));
-  EXPECT_EQ(matcher.unserved, "rope_learned_projection");
-  EXPECT_TRUE(HasNote(matcher.warnings, "model_type", "learned matrix"));
-}
-
 TEST(CohereCompass, ReadsADictForEachLayerTypeAndSaysWhenThereIsNone) {
   const ModelEncoding model = Read(R"({"model_type":"cohere_compass","text_config":{"model_type":"cohere_compass_text",
       "hidden_size":2048,"num_attention_heads":16,"head_dim":128,"num_hidden_layers":2,

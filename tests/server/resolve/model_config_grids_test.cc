@@ -82,14 +82,6 @@ TEST(Grids, GraniteSpeechHasRelativeKeys) {
   EXPECT_EQ(ErrorField(R"({"model_type":"granite_speech_encoder","num_heads":8,"max_pos_emb":-2})"), "max_pos_emb");
 }
 
-TEST(Grids, SinesOverAFeatureMapAreNamed) {
-  for (const char* type : {"rt_detr", "d_fine", "dab-detr", "pp_doclayout_v3"}) {
-    const ModelEncoding model = Read(absl::StrCat(R"({"model_type":")", type, R"("})"));
-    ASSERT_FALSE(model.layers.empty()) << type;  // not taken for a class without positions
-    EXPECT_EQ(model.layers[0].unserved, "sine_2d") << type;
-  }
-}
-
 TEST(Grids, LedHasALengthForEachSide) {
   const ModelEncoding model = Read(R"({"model_type":"led","d_model":64,"max_encoder_position_embeddings":4096})");
   EXPECT_EQ(std::get<LearnedSpec>(LayerOf(model, "encoder").spec->spec).num_positions, 4096);

@@ -63,13 +63,25 @@ MropeRule MropeOf(std::string_view type, std::string_view vision) {
   const auto view = [](std::string_view text) { return absl::string_view(text.data(), text.size()); };
   const bool half = type.starts_with("glm4v");  // of the head rotates
   const std::string_view sections = half ? "[8,12,12]" : type.starts_with("ernie") ? "[22,22,20]" : "[24,20,20]";
-  const ModelEncoding model =
-      Read(absl::StrCat(R"({"model_type":")", view(type), R"(","text_config":{"hidden_size":2048,"num_attention_heads":16,)",
-                        R"("rope_parameters":{"rope_type":"default","rope_theta":1e6,"mrope_section":)", view(sections),
-                        "}},", R"("vision_config":{)", view(vision), "}}"));
+  const ModelEncoding model = Read(absl::StrCat(
+      R"({"model_type":")", view(type), R"(","text_config":{"hidden_size":2048,"num_attention_heads":16,)",
+      R"("rope_parameters":{"rope_type":"default","rope_theta":1e6,)", half ? R"("partial_rotary_factor":0.5,)" : "",
+      R"("mrope_section":)", view(sections), "}},", R"("vision_config":{)", view(vision), "}}"));
   const LayerEncoding layer = LayerOf(model);
   EXPECT_TRUE(layer.mrope.has_value()) << type;
   return layer.mrope.value_or(MropeRule());
+}
+
+// Glm4vTextRotaryEmbedding takes [8, 12, 12] where there is no mrope_section; they are those of 32 pairs, half of a head.
+TEST(Mrope, GlmsOwnSectionsFitHalfOfAHead) {
+  const auto with = [](const char* more) {
+    return LayerOf(Read(absl::StrCat(R"({"model_type":"glm4v_text","hidden_size":4096,"num_attention_heads":32,)",
+                                     R"("rope_parameters":{"rope_type":"default","rope_theta":10000)", more, "}}")));
+  };
+  const LayerEncoding half = with(R"(,"partial_rotary_factor":0.5)");
+  ASSERT_EQ(half.kind, PositionKind::kRope) << half.unserved;
+  EXPECT_EQ(std::get<RopeSpec>(half.spec->spec).axes->sections, (std::vector<int64_t>{8, 12, 12}));
+  EXPECT_EQ(with("").unserved, "mrope");  // the class's own forward fails: 64 pairs
 }
 
 // get_rope_index of each class in transformers 5.24.0; tests/golden/positions has their ids.

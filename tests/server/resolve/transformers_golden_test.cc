@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
+#include "tests/server/resolve/feature_compare.h"
 #include "tests/server/resolve/library_compare.h"
 #include "tests/server/resolve/library_schemes.h"
 #include "tests/server/resolve/table_compare.h"
@@ -85,19 +85,6 @@ Layers TablesOf(const ModelEncoding& model, const Value& want) {
   return found;
 }
 
-std::string CompareBuckets(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kBias) return "kind: " + KindOf(layer) + " instead of t5_bucket";
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
-  const BucketPlan& plan = std::get<BucketPlan>(resolved->plan);
-  const DistanceBuckets buckets(plan.num_buckets, plan.max_distance, plan.bidirectional);
-  for (const Value& sample : want["samples"].GetArray()) {
-    const int64_t got = buckets.at(sample[0].GetInt64());
-    if (got != sample[1].GetInt64()) return "bucket of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
-  }
-  return "";
-}
-
 std::string CompareSinusoids(const LayerEncoding& layer, const Value& want) {
   if (layer.kind != PositionKind::kSinusoidal) return "kind: " + KindOf(layer) + " instead of sinusoidal";
   if (const auto* timestep = std::get_if<TimestepSpec>(&layer.spec->spec)) return CompareTimestep(*timestep, want);
@@ -121,7 +108,8 @@ std::string CompareSinusoids(const LayerEncoding& layer, const Value& want) {
 
 std::string CompareGroup(const ModelEncoding& model, const Value& want,
                          std::string (*compare)(const LayerEncoding&, const Value&)) {
-  const auto layers = LayersOf(model, want);
+  auto layers = LayersOf(model, want);
+  std::erase_if(layers, [](const LayerEncoding* layer) { return IsFeature(*layer); });
   if (layers.empty()) {
     return "no layers: group '" + Text(want, "group") + "' side '" + Text(want, "side") + "' type '" +
            Text(want, "layer_type") + "'";
@@ -137,11 +125,6 @@ std::string CompareGroup(const ModelEncoding& model, const Value& want,
     if (const std::string problem = compare(*layer, want); !problem.empty()) return problem;
   }
   return any ? "" : "kind: none instead of " + Text(want, "kind");
-}
-
-// A rotation that no scheme has: named as the golden names it, never left out.
-std::string CompareUnserved(const LayerEncoding& layer, const Value& want) {
-  return KindOf(layer) == Text(want, "kind") ? "" : "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
 }
 
 std::string CompareScheme(const ModelEncoding& model, const Value& want, const std::set<std::string>& schemes) {
@@ -175,10 +158,11 @@ std::vector<Case> Cases() {
 const Value* EntryOf(const LayerEncoding& layer, const ModelEncoding& model, const Case& each, const char* kind) {
   for (const Value& want : each.document["expect"].GetArray()) {
     const std::string found = Text(want, "kind");
-    if (found != kind &&
-        !(std::string_view(kind) == "rope" && (found == "mrope" || found == "axial" || found == "axial_grid" ||
-                                               found == "rope_2d_dinov3" || found == "rope_uneven_pairs")))
-      continue;
+    const bool rotates = found == "mrope" || found == "axial" || found == "axial_grid" || found == "rope_2d_dinov3" ||
+                         found == "rope_uneven_pairs" || found == "time_stamps";
+    const bool is_feature = IsFeatureKind(found) && found != "time_stamps";
+    const std::string_view wanted = kind;
+    if (found != wanted && !(wanted == "rope" && rotates) && !(wanted == "sinusoidal" && is_feature)) continue;
     const auto layers = LayersOf(model, want);
     if (std::find(layers.begin(), layers.end(), &layer) != layers.end()) return &want;
   }
@@ -282,12 +266,12 @@ Outcome Compare(const std::vector<Case>& cases) {
         problem = CompareGroup(*model, want, &CompareLogBuckets);
       } else if (kind == "relative_sinusoidal") {
         problem = CompareGroup(*model, want, &CompareRelativeSinusoid);
+      } else if (IsFeatureKind(kind)) {
+        problem = CompareFeatures(LayersOf(*model, want), want);
       } else if (kind == "relative_positions" || kind == "relative_bias" || kind == "rope_uneven_pairs") {
         const auto schemes = of_modules.find(Text(want, "module"));
         problem = schemes == of_modules.end() ? "no case of terms.json has module " + Text(want, "module")
                                               : CompareScheme(*model, want, schemes->second);
-      } else if (kind == "rope_learned_projection") {
-        problem = CompareGroup(*model, want, &CompareUnserved);
       } else if (kind == "rope_2d_dinov3") {
         problem = CompareGroup(*model, want, &CompareDinoV3);
       } else if (kind == "axial_grid") {
