@@ -202,9 +202,11 @@ void ReadInkling(const Model& model, ModelEncoding& out) {
     if (!sliding) layer.query_scale = LogScaling(model, first, layer.defaults);
     if (!model.problems->ok()) return;
     const int64_t extent = spec.clip;
-    const int64_t head_dim = model.HeadDim(layer.defaults, sliding ? "swa_head_dim" : "");
+    // Of q·k: the first generation norms q and k to length √head_dim.
+    const std::string_view head_key = sliding ? "swa_head_dim" : "head_dim";
+    const auto head_dim = static_cast<double>(OrOfClass(model, head_key, 1, kMaxHeadDim, 128, layer.defaults));
+    layer.softmax_scale = first ? 1 / head_dim : InverseSqrt(head_dim);
     if (!model.problems->ok()) return;
-    layer.softmax_scale = first ? 1.0 / static_cast<double>(head_dim) : InverseSqrt(static_cast<double>(head_dim));
     layer.weights = {{"keys",
                       {2 * extent + 1, width},
                       absl::StrCat(first ? "self_attn.rel_logits_proj.proj" : "self_attn.relative_position_bias.proj",
