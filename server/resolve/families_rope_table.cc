@@ -160,7 +160,7 @@ constexpr Family kFamilies[] = {
 {.model_type = "qwen3omnimoetalker", .read = &ReadRope, .hidden = 1024, .heads = 16, .kv_heads = 2, .layers = 20, .max_position = 32768, .mrope = true, .sections = {24, 20, 20}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "qwen35", .read = &ReadRope, .hidden = 4096, .heads = 16, .kv_heads = 4, .layers = 32, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
 {.model_type = "qwen35moe", .read = &ReadRope, .hidden = 2048, .heads = 16, .kv_heads = 2, .layers = 40, .head_dim = 256, .max_position = 32768, .partial = 0.25, .mrope = true, .sections = {11, 11, 10}, .axis_layout = AxisLayout::kInterleaved},
-{.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .partial = 0.5, .pairing = kInterleaved, .mrope = true, .sections = {8, 12, 12}},
+{.model_type = "glm4v", .read = &ReadRope, .hidden = 4096, .heads = 32, .kv_heads = 2, .layers = 40, .max_position = 32768, .pairing = kInterleaved, .mrope = true, .sections = {8, 12, 12}},
 {.model_type = "glm4vmoe", .read = &ReadRope, .hidden = 4096, .heads = 96, .kv_heads = 8, .layers = 46, .max_position = 65536, .partial = 0.5, .mrope = true, .sections = {8, 12, 12}},
 {.model_type = "zamba2", .read = &ReadZamba2, .hidden = 2560, .heads = 32, .kv_heads = 32, .layers = 54, .max_position = 4096},
 {"esmfold2", &ReadEsmFold2, 384},

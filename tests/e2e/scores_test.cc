@@ -217,6 +217,8 @@ TEST(ScoresServiceTest, SequencesOfAPackAreAlone) {
   const auto* all = reinterpret_cast<const double*>(whole.scores().data().data());
   for (const int s : {0, 2}) {
     const int64_t q = kQueryEnds[s], queries = kQueryEnds[s + 1] - q, k = kKeyEnds[s], keys = kKeyEnds[s + 1] - k;
+    alone.clear_q();
+    alone.clear_k();
     SetTensor(numbers(q, q + queries), {1, queries, 2, 4}, alone.mutable_q());
     SetTensor(numbers(5 + k, 5 + k + keys), {1, keys, 2, 4}, alone.mutable_k());
     const v1::ScoresResult part = CallOne(server, alone);

@@ -10,7 +10,7 @@ import unittest
 import serving
 
 SERVICES = {
-    "phasor.v1.PositionService": ["Precompute", "Apply", "Scores", "UploadTensor"],
+    "phasor.v1.PositionService": ["Precompute", "StreamPrecompute", "Apply", "StreamApply", "Scores", "UploadTensor"],
     "phasor.v1.CatalogService": ["ListSchemes", "GetScheme", "ResolveModel"],
     "phasor.v1.AdminService": ["GetServerInfo", "ListTables", "EvictTables"],
     "grpc.health.v1.Health": ["Check", "Watch"],
