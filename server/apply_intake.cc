@@ -1,5 +1,6 @@
 #include "server/apply_intake.h"
 
+#include <algorithm>
 #include <numeric>
 #include <span>
 #include <string>
@@ -12,9 +13,18 @@
 #include "server/stream_options.h"
 
 namespace phasor::server {
+namespace {
+
+// Of an item that is held until its tensors have come: a chunk that is smaller, or much smaller than its message, is copied,
+// since its bytes would keep all that they were received with.
+constexpr int64_t kSmallChunk = int64_t{64} << 10;
+// What such copies are put together in.
+constexpr int64_t kBlock = int64_t{1} << 20;
+
+}  // namespace
 
 absl::StatusOr<std::vector<ApplyStep>> ApplyIntake::Take(const v1::StreamApplyRequest& message,
-                                                         const raw::Payloads& payloads) {
+                                                         const raw::Payloads& payloads, int64_t message_bytes) {
   std::vector<ApplyStep> steps;
   const bool opens = message.has_open();
   const auto expected = static_cast<int64_t>(opens || next_item_ == 0 ? next_item_ : next_item_ - 1);
@@ -26,9 +36,11 @@ absl::StatusOr<std::vector<ApplyStep>> ApplyIntake::Take(const v1::StreamApplyRe
   }
   if (opens) {
     if (std::optional<ApplyStep> cut = Close()) steps.push_back(*std::move(cut));
-    steps.push_back(Open(message, payloads));
+    steps.push_back(Open(message, payloads, message_bytes));
   } else if (open_) {
-    steps.push_back(Chunk(message.chunk(), payloads));
+    steps.push_back(Chunk(message.chunk(), payloads, message_bytes));
+  } else if (!failed_) {
+    return InvalidField("part", absl::StrCat("a chunk beyond the tensors of item ", message.item()), "open");
   }
   return steps;
 }
@@ -42,8 +54,16 @@ std::optional<ApplyStep> ApplyIntake::Close() {
 void ApplyIntake::Drop(size_t item) {
   if (next_item_ == 0 || item != next_item_ - 1) return;
   open_ = false;
-  data_.clear();
+  failed_ = true;
   pieces_.reset();
+  Forget();
+}
+
+void ApplyIntake::Forget() {
+  whole_.Clear();
+  open_payloads_ = {};
+  data_.clear();
+  block_.reset();
 }
 
 ApplyStep ApplyIntake::Fail(absl::Status error) {
@@ -62,8 +82,9 @@ void ApplyIntake::SkipFullTensors() {
   }
 }
 
-ApplyStep ApplyIntake::Open(const v1::StreamApplyRequest& message, const raw::Payloads& payloads) {
+ApplyStep ApplyIntake::Open(const v1::StreamApplyRequest& message, const raw::Payloads& payloads, int64_t message_bytes) {
   ++next_item_;
+  failed_ = false;
   checksums_ = !message.no_checksums();
   tensor_ = 0;
   received_ = 0;
@@ -89,8 +110,14 @@ ApplyStep ApplyIntake::Open(const v1::StreamApplyRequest& message, const raw::Pa
   *whole_.add_items() = message.open();
   open_payloads_ = payloads;
   data_.assign(bytes_.size(), {});
+  row_bytes_.clear();
+  for (const v1::Tensor& tensor : message.open().tensors()) {
+    const int64_t last = tensor.shape().empty() ? 1 : tensor.shape(tensor.shape_size() - 1);
+    row_bytes_.push_back(last * SizeOf(static_cast<DType>(tensor.dtype())));
+  }
   if (complete()) return Whole();
-  step.bytes = std::accumulate(bytes_.begin(), bytes_.end(), int64_t{0});
+  // The message is kept too: weights and ids may be most of it.
+  step.bytes = std::accumulate(bytes_.begin(), bytes_.end(), message_bytes);
   return step;
 }
 
@@ -106,10 +133,11 @@ absl::Status ApplyIntake::CheckChunk(const v1::TensorChunk& chunk, const raw::Pa
   if (size < 1 || size > most) {
     return InvalidField("chunk.data", absl::StrCat(size, " bytes"), absl::StrCat("1 … ", most, " bytes"));
   }
-  if (pieces_ != nullptr && size % pieces_->row_bytes(tensor_) != 0) {
-    return InvalidField(
-        "chunk.data", absl::StrCat(size, " bytes"),
-        absl::StrCat("a multiple of ", pieces_->row_bytes(tensor_), ", the bytes of a row of the last axis"));
+  const int64_t row_bytes = pieces_ != nullptr ? pieces_->row_bytes(tensor_) : row_bytes_[tensor_];
+  // The last chunk of a row that is longer than a chunk may be cannot be a whole row.
+  if (row_bytes <= kMostChunkBytes && size % row_bytes != 0) {
+    return InvalidField("chunk.data", absl::StrCat(size, " bytes"),
+                        absl::StrCat("a multiple of ", row_bytes, ", the bytes of a row of the last axis"));
   }
   if (chunk.has_crc32c()) {
     const uint32_t crc = raw::Crc32c(*payloads.Find(chunk.data()));
@@ -120,7 +148,33 @@ absl::Status ApplyIntake::CheckChunk(const v1::TensorChunk& chunk, const raw::Pa
   return absl::OkStatus();
 }
 
-ApplyStep ApplyIntake::Chunk(const v1::TensorChunk& chunk, const raw::Payloads& payloads) {
+void ApplyIntake::Keep(std::span<const raw::Piece> pieces, int64_t size, int64_t message_bytes) {
+  std::vector<raw::Piece>& data = data_[tensor_];
+  if (size >= kSmallChunk && message_bytes <= 2 * size) {
+    data.insert(data.end(), pieces.begin(), pieces.end());
+    return;
+  }
+  for (raw::Piece piece : pieces) {
+    while (piece.size > 0) {
+      if (block_ == nullptr || block_->size() == block_->capacity()) {
+        block_ = std::make_shared<std::vector<std::byte>>();
+        block_->reserve(static_cast<size_t>(std::min(kBlock, bytes_[tensor_])));
+      }
+      const size_t begin = block_->size(), n = std::min(piece.size, block_->capacity() - begin);
+      block_->insert(block_->end(), piece.data, piece.data + n);
+      const bool follows = !data.empty() && data.back().owner == block_;
+      if (follows) {
+        data.back().size += n;
+      } else {
+        data.push_back({block_, block_->data() + begin, n});
+      }
+      piece.data += n;
+      piece.size -= n;
+    }
+  }
+}
+
+ApplyStep ApplyIntake::Chunk(const v1::TensorChunk& chunk, const raw::Payloads& payloads, int64_t message_bytes) {
   const int64_t size = payloads.SizeOf(chunk.data()).value_or(0);
   if (absl::Status status = CheckChunk(chunk, payloads, size); !status.ok()) return Fail(std::move(status));
   const std::span<const raw::Piece> pieces = *payloads.Find(chunk.data());
@@ -129,8 +183,8 @@ ApplyStep ApplyIntake::Chunk(const v1::TensorChunk& chunk, const raw::Payloads& 
   step.checksums = checksums_;
   step.tensor = tensor_;
   step.offset = received_;
+  if (pieces_ == nullptr) Keep(pieces, size, message_bytes);
   received_ += size;
-  if (pieces_ == nullptr) data_[tensor_].insert(data_[tensor_].end(), pieces.begin(), pieces.end());
   SkipFullTensors();
   if (pieces_ == nullptr) return complete() ? Whole() : step;
   Chunks data;
@@ -145,11 +199,11 @@ ApplyStep ApplyIntake::Chunk(const v1::TensorChunk& chunk, const raw::Payloads& 
 
 ApplyStep ApplyIntake::Whole() {
   open_ = false;
-  v1::ApplyItem* item = whole_.mutable_items(0);
-  for (size_t i = 0; i < data_.size(); ++i)
-    item->mutable_tensors(static_cast<int>(i))->set_data(open_payloads_.Add(data_[i]));
-  data_.clear();
+  for (size_t i = 0; i < data_.size(); ++i) {
+    whole_.mutable_items(0)->mutable_tensors(static_cast<int>(i))->set_data(open_payloads_.Add(data_[i]));
+  }
   absl::StatusOr<ValidatedApply> request = parser_->ParseApply(whole_, open_payloads_);
+  Forget();  // the request keeps what it needs
   if (!request.ok()) return Fail(request.status());
   if (!request->items()[0].ok()) return Fail(request->items()[0].status());
   ApplyStep step;

@@ -1,4 +1,5 @@
 // Streams both ways.
+#include <algorithm>
 #include <utility>
 
 #include "server/rpc_call.h"
@@ -54,7 +55,9 @@ void DuplexCall::Write(grpc::ByteBuffer message) {
 }
 
 void DuplexCall::OnWrite(bool ok) {
-  CountSending(Clock::duration(NowNs() - writing_since_.exchange(0, std::memory_order_relaxed)));
+  const int64_t now = NowNs();
+  CountSending(Clock::duration(now - writing_since_.exchange(0, std::memory_order_relaxed)));
+  wrote_at_.store(now, std::memory_order_relaxed);
   exchange_->OnWritten(ok);
   ReleaseOne();
 }
@@ -68,8 +71,10 @@ void DuplexCall::OnAlarm(bool ok) {
   if (ok && !over_ && !answered()) {
     const int64_t reading = reading_since_.load(std::memory_order_relaxed);
     const int64_t writing = writing_since_.load(std::memory_order_relaxed);
-    // A client that takes nothing is not asked for more; so a read alone is what it does not send.
-    const int64_t since = writing != 0 ? writing : reading;
+    // A client that takes nothing is not asked for more; so a read alone is what it does not send, since it last took
+    // something.
+    const int64_t idle = reading == 0 ? 0 : std::max(reading, wrote_at_.load(std::memory_order_relaxed));
+    const int64_t since = writing != 0 ? writing : idle;
     const Clock::duration pause = since == 0 ? Clock::duration(0) : Clock::duration(NowNs() - since);
     if (pause < method().longest_pause) {
       SetAlarm(method().longest_pause - pause);

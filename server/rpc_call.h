@@ -285,6 +285,7 @@ class DuplexCall final : public RpcCall {
   bool over_ = false;  // of the queue's thread alone
   // When what is under way began, the clock's nanoseconds; 0: nothing is.
   std::atomic<int64_t> reading_since_{0}, writing_since_{0};
+  std::atomic<int64_t> wrote_at_{0};  // when the last write ended
 };
 
 // Many requests, one response. Messages are read one at a time, the next one when the reader asks for it: a slow server

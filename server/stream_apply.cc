@@ -71,10 +71,11 @@ class ApplyStream final : public MessageExchange, public std::enable_shared_from
     if (!raw::Cut(message, raw::kStreamApplyRequest, limits, &request, &payloads).ok()) {
       return Fail(MalformedMessage("phasor.v1.StreamApplyRequest"));
     }
+    const auto message_bytes = static_cast<int64_t>(message.Length());
     message.Clear();
     auto steps = [&] {
       const std::lock_guard lock(mutex_);
-      return intake_.Take(request, payloads);
+      return intake_.Take(request, payloads, message_bytes);
     }();
     if (!steps.ok()) return Fail(steps.status());
     for (ApplyStep& step : *steps) Begin(std::move(step));
@@ -119,6 +120,7 @@ class ApplyStream final : public MessageExchange, public std::enable_shared_from
   // On the queue's thread, without the lock: messages come one at a time, so slots are added in their order.
   void Begin(ApplyStep step) {
     if (step.kind == ApplyStep::Kind::kNothing && !ChargeWhole(step)) return;
+    if (step.kind == ApplyStep::Kind::kFailed) whole_charge_.reset();  // of this item, if any
     const auto slot = std::make_shared<Slot>();
     slot->item = step.item;
     slot->checksums = step.checksums;

@@ -223,6 +223,8 @@ TEST(StreamApplyTest, AnItemThatFailsLeavesTheStream) {
   EXPECT_THAT(error(good, [](auto& m) { m.pop_back(); }),
               HasSubstr("end 3 items[1].tensors: given 320 bytes of tensors[0]; allowed: 384 bytes"));
   EXPECT_THAT(error(whole, [](auto& m) { m.pop_back(); }), HasSubstr("header 3 items[1].tensors: given 128 bytes"));
+  EXPECT_THAT(error(whole, [](auto& m) { m[1].mutable_chunk()->mutable_data()->pop_back(); }),
+              HasSubstr("header 3 items[1].chunk.data: given 63 bytes; allowed: a multiple of 32"));
   EXPECT_THAT(error(good, [](auto& m) { m[2].mutable_chunk()->mutable_data()->pop_back(); }),
               HasSubstr("end 3 items[1].chunk.data: given 63 bytes; allowed: a multiple of 32"));
   EXPECT_THAT(error(good, [](auto& m) { m[2].mutable_chunk()->mutable_data()->append(512, 'x'); }),
@@ -254,6 +256,8 @@ TEST(StreamApplyTest, MessagesOutOfPlaceEndTheCall) {
   EXPECT_THAT(error([](auto& m) { m[2].set_item(7); }), HasSubstr("3 item: given 7; allowed: 0"));
   EXPECT_THAT(error([](auto& m) { m.erase(m.begin()); }), HasSubstr("3 part: given a chunk; allowed: open"));
   EXPECT_THAT(error([](auto& m) { m[1].clear_part(); }), HasSubstr("3 part: given nothing"));
+  EXPECT_THAT(error([](auto& m) { m.push_back(m.back()); }),
+              HasSubstr("3 part: given a chunk beyond the tensors of item 0"));
   EXPECT_EQ(error([](auto& m) { m.clear(); }), "0 ");
   EXPECT_TRUE(server.AwaitMetric("phasor_inflight_bytes", [](double n) { return n == 0; }));
 }
@@ -299,6 +303,32 @@ TEST(StreamApplyTest, BoundedWindowsAndPauses) {
   EXPECT_TRUE(server.AwaitMetric("phasor_inflight_bytes", [](double n) { return n == 0; }));
   EXPECT_TRUE(server.AwaitMetric("phasor_inflight_requests", [](double n) { return n == 0; }));
   EXPECT_EQ(server.Metric(std::string("phasor_requests_total{code=\"DEADLINE_EXCEEDED\",") + kMethod), 1);
+}
+
+// What an item that is held until its tensors have come is charged for: itself and what opened it, until it has failed.
+TEST(StreamApplyTest, HeldItemsAreChargedUntilTheyFail) {
+  TestServer server;
+  grpc::ClientContext context;
+  const auto stream = server.position().StreamApply(&context);
+  const v1::ApplyItem item = Item("spec { learned {} } layout: LAYOUT_BSD add {}", {{1, 4096, 256}}, v1::DTYPE_F32);
+  std::vector<Request> messages = MessagesOf(0, item, 512);
+  v1::Weight* weight = messages[0].mutable_open()->mutable_spec()->add_weights();
+  weight->set_name("table");
+  weight->mutable_tensor()->set_dtype(v1::DTYPE_F32);
+  for (const int64_t extent : {4096, 256}) weight->mutable_tensor()->add_shape(extent);
+  weight->mutable_tensor()->set_data(std::string(4 << 20, '\0'));
+  ASSERT_TRUE(stream->Write(messages[0]));
+  const double window = 2 * (8 << 20);
+  EXPECT_TRUE(server.AwaitMetric("phasor_inflight_bytes", [&](double n) { return n >= window + (8 << 20); }));
+  messages[1].mutable_chunk()->set_tensor(5);
+  ASSERT_TRUE(stream->Write(messages[1]));
+  Response message;
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_THAT(message.header().status().message(), HasSubstr("items[0].chunk.tensor: given 5"));
+  EXPECT_TRUE(server.AwaitMetric("phasor_inflight_bytes", [&](double n) { return n == window; }));
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST(StreamApplyTest, ManyStreamsAndLeavingClients) {
