@@ -36,10 +36,10 @@ absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, Pars
 absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& context);
 absl::StatusOr<ScoresItem> ParseItem(const v1::ScoresItem& message, ParseContext& context);
 
-// Spec (below `path`), precision, sequence length and the model's own maximum.
+// Spec (below `path`), precision, sequence length (of the field `length_field`) and the model's own maximum.
 absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& spec, std::string_view path, v1::Precision precision,
                                         std::optional<int64_t> sequence_length, std::optional<int64_t> max_position,
-                                        const ParseContext& context);
+                                        const ParseContext& context, std::string_view length_field = "sequence_length");
 
 // The same of an item, either kind.
 template <typename Item>
@@ -52,7 +52,7 @@ absl::StatusOr<TableSource> ParseSourceOf(const Item& message, const ParseContex
 
 // What an item says of its plans beside their specs, each in its range.
 absl::Status CheckPlanFields(v1::Precision precision, std::optional<int64_t> sequence_length,
-                             std::optional<int64_t> max_position);
+                             std::optional<int64_t> max_position, std::string_view length_field = "sequence_length");
 
 // OK, or InvalidField listing the values that `number`, an open enum of the wire, may have.
 absl::Status CheckEnum(std::string_view field, int number, const google::protobuf::EnumDescriptor* type);

@@ -50,9 +50,10 @@ class Finisher {
   }
 
  private:
-  // Whole numbers are whole positions, whatever type they came in: one request has one form.
+  // Whole numbers are whole positions, whatever type they came in, and there is one zero: one request has one form.
   static void WholeIfAllAre(DraftAxis* axis) {
-    const std::vector<double>& ids = axis->fractional;
+    std::vector<double>& ids = axis->fractional;
+    for (double& id : ids) id += 0.0;  // −0 becomes 0
     if (!std::all_of(ids.begin(), ids.end(), [](double id) { return id == std::floor(id); })) return;
     for (const double id : ids) axis->ids.push_back(static_cast<int64_t>(id));
     axis->fractional.clear();

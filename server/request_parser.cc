@@ -330,10 +330,10 @@ absl::StatusOr<int64_t> CountElements(std::string_view field, std::initializer_l
 }
 
 absl::Status CheckPlanFields(v1::Precision precision, std::optional<int64_t> sequence_length,
-                             std::optional<int64_t> max_position) {
+                             std::optional<int64_t> max_position, std::string_view length_field) {
   if (auto status = CheckEnum("precision", precision, v1::Precision_descriptor()); !status.ok()) return status;
   if (sequence_length && (*sequence_length < 1 || *sequence_length > kMaxSequenceLength)) {
-    return InvalidField("sequence_length", absl::StrCat(*sequence_length), absl::StrCat("1 … ", kMaxSequenceLength));
+    return InvalidField(length_field, absl::StrCat(*sequence_length), absl::StrCat("1 … ", kMaxSequenceLength));
   }
   if (max_position && *max_position < 1) return InvalidField("max_position", absl::StrCat(*max_position), "at least 1");
   return absl::OkStatus();
@@ -341,7 +341,7 @@ absl::Status CheckPlanFields(v1::Precision precision, std::optional<int64_t> seq
 
 absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, std::string_view path, v1::Precision precision,
                                         std::optional<int64_t> sequence_length, std::optional<int64_t> max_position,
-                                        const ParseContext& context) {
+                                        const ParseContext& context, std::string_view length_field) {
   const RequestWeightReader weights(context);
   absl::StatusOr<CanonicalSpec> canonical = CanonicalFromProto(message, &weights);
   if (!canonical.ok()) return AtSpecPath(path, canonical.status());
@@ -349,13 +349,13 @@ absl::StatusOr<TableSource> ParseSource(const v1::EncodingSpec& message, std::st
   source.path = std::string(path);
   source.spec = *std::move(canonical);
   source.weight_bytes = weights.bytes();
-  if (auto status = CheckPlanFields(precision, sequence_length, max_position); !status.ok()) return status;
+  if (auto status = CheckPlanFields(precision, sequence_length, max_position, length_field); !status.ok()) return status;
   if (precision == v1::PRECISION_COMPAT_F32) source.precision = Precision::kCompatF32;
   source.max_position = max_position;
   const Scheme& scheme = SchemeOf(source.spec.spec);
   if (scheme.needs_sequence_length) {
     if (!sequence_length) {
-      return InvalidField("sequence_length", "nothing",
+      return InvalidField(length_field, "nothing",
                           absl::StrCat("1 … ", kMaxSequenceLength, ": the frequencies of ",
                                        absl::string_view(scheme.name.data(), scheme.name.size()), " depend on it"));
     }

@@ -55,14 +55,16 @@ absl::Status UseTarget(const v1::ApplyItem& message, const RopeSpec& from, const
     return InvalidField("precision", "PRECISION_COMPAT_F32", "PRECISION_EXACT with rerotate");
   }
   std::optional<int64_t> length, max_position;
+  std::string_view length_field = "sequence_length";
   if (op.has_target_sequence_length()) {
     length = op.target_sequence_length();
+    length_field = "rerotate.target_sequence_length";
   } else if (message.has_sequence_length()) {
     length = message.sequence_length();
   }
   if (message.has_max_position()) max_position = message.max_position();
   absl::StatusOr<TableSource> target =
-      ParseSource(op.target(), "rerotate.target", message.precision(), length, max_position, context);
+      ParseSource(op.target(), "rerotate.target", message.precision(), length, max_position, context, length_field);
   if (!target.ok()) return target.status();
   const auto* to = std::get_if<RopeSpec>(&target->spec.spec);
   if (to == nullptr) return InvalidField("rerotate.target", "another scheme", "rope");

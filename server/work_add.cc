@@ -176,7 +176,7 @@ class AddParser {
         task.hidden_batch_stride = work_->per_batch ? sequence_ : 0;
       }
     }
-    return add_.backward() ? absl::OkStatus() : CheckRows(main_);
+    return CheckRows(main_);  // backward too: what forward refuses has no gradient
   }
 
   // Whether every position leads to a row.
@@ -236,8 +236,8 @@ class AddParser {
     std::optional<int64_t> length;
     if (gate.has_other_sequence_length()) length = gate.other_sequence_length();
     if (!gate.has_other()) return InvalidField("add.gate.other", "nothing", "an encoding of the same width");
-    absl::StatusOr<TableSource> other =
-        ParseSource(gate.other(), "add.gate.other", message_.precision(), length, std::nullopt, context_);
+    absl::StatusOr<TableSource> other = ParseSource(gate.other(), "add.gate.other", message_.precision(), length,
+                                                    std::nullopt, context_, "add.gate.other_sequence_length");
     if (!other.ok()) return other.status();
     if (absl::Status status = CheckScheme(*other, "add.gate.other"); !status.ok()) return status;
     const int64_t width = AbsoluteColumns(other->spec.spec);

@@ -109,6 +109,7 @@ ParsedWork ParseIndexWork(const v1::PrecomputeItem& message, DistanceIndex index
   work->sources = {source};
   if (auto status = work->Parse(window, 1, *dtype, /*indices=*/true, BiasForm::kFull, 0, context); !status.ok())
     return status;
+  work->warnings = WarningsFor(source, work->largest_position(), "bias");
   return work;
 }
 
@@ -124,11 +125,7 @@ ParsedWork ParseDistanceWork(const v1::PrecomputeItem& message, int64_t num_head
   const auto status =
       work->Parse(message.bias(), num_heads, *dtype, /*indices=*/false, BiasForm::kVector, value_batch, context);
   if (!status.ok()) return status;
-  const v1::BiasWindow& window = message.bias();
-  const bool placed = window.has_query_positions() || window.has_key_positions();
-  const int64_t offset = window.has_query_offset() ? window.query_offset() : window.keys() - window.queries();
-  const int64_t last = std::max(window.keys(), offset + window.queries()) - 1;
-  work->warnings = WarningsFor(source, placed ? -1 : last, "bias");
+  work->warnings = WarningsFor(source, work->largest_position(), "bias");
   return work;
 }
 

@@ -31,6 +31,7 @@ struct BiasLayout {
   // Distances that occur, or those of the vector or row form.
   int64_t first_distance = 0;
   int64_t distances = 0;
+  int64_t largest_position = 0;  // of queries and keys
 
   int64_t batch_rows() const { return batch > 0 ? batch : 1; }
   int64_t value_rows() const { return value_batch > 0 ? value_batch : 1; }
@@ -44,6 +45,8 @@ class BiasMatrixWork : public Work {
   // layout.
   absl::Status Parse(const v1::BiasWindow& window, int64_t num_heads, DType dtype, bool indices, BiasForm fallback,
                      int64_t value_batch, ParseContext& context);
+
+  int64_t largest_position() const { return layout_.largest_position; }
 
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const final;

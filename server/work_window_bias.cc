@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/program/window_bias.h"
+#include "server/describe.h"
 #include "server/fingerprint.h"
 #include "server/window_layout.h"
 #include "server/work_parsers.h"
@@ -110,6 +111,15 @@ void AppendPlaces(const PlaceRows& rows, std::string* key) {
   *key += Sha256(std::string_view(bytes, rows.places.size() * sizeof(int64_t)));
 }
 
+int64_t LargestPosition(const WindowLayout& layout) {
+  const BiasRequest& request = layout.request;
+  const auto largest_of = [](const PlaceRows& rows, int64_t otherwise) {
+    return rows.places.empty() ? otherwise : *std::max_element(rows.places.begin(), rows.places.end());
+  };
+  return std::max(largest_of(layout.queries, request.query_offset + request.queries - 1),
+                  largest_of(layout.keys, request.keys - 1));
+}
+
 // Shapes and the plan say the rest.
 std::string KeyOf(const WindowLayout& layout) {
   const BiasRequest& request = layout.request;
@@ -135,6 +145,7 @@ ParsedWork ParseWindowBiasWork(const v1::PrecomputeItem& message, const TableSou
   std::vector<WorkInput> inputs;
   if (layout->additive) inputs.push_back(*std::exchange(layout->additive, std::nullopt));
   const int64_t scratch_bytes = kRuleBytes + ScratchBytes(spec, *layout);
+  const int64_t largest = traits->tokens > 0 ? -1 : LargestPosition(*layout);
   std::string key = KeyOf(*layout);
   auto work = std::make_shared<WindowBiasWork>(*std::move(layout));
   work->sources = {source};
@@ -142,9 +153,9 @@ ParsedWork ParseWindowBiasWork(const v1::PrecomputeItem& message, const TableSou
   work->outputs = {*std::move(array)};
   work->scratch_bytes = scratch_bytes;
   work->key = std::move(key);
-  for (Note warning : source.spec.warnings) {
-    warning.field.insert(0, warning.field.empty() ? "spec" : "spec.");
-    work->warnings.push_back(std::move(warning));
+  work->warnings = WarningsFor(source, largest, "bias");
+  if (source.max_position && traits->tokens > 0) {
+    work->warnings.push_back({"max_position", "without effect: the tokens of a window have their places"});
   }
   return work;
 }

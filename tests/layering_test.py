@@ -41,6 +41,7 @@ EDGES = {
     "server": {"kernels", "proto", "server", "absl", "protobuf", "grpc", "prometheus", "spdlog", "cli11", "rapidjson",
                "openssl", "zlib"},
     "client": {"proto", "client", "absl", "protobuf", "grpc", "openssl"},
+    "client/local": {"kernels/backend.h", "proto", "server", "client", "absl", "protobuf", "grpc"},
     "client/cli": {"kernels/core", "proto", "server", "client", "absl", "protobuf", "grpc", "spdlog", "cli11", "rapidjson",
                    "zlib"},
     "tests": {"kernels", "proto", "server", "client", "tests", *THIRD_PARTY},

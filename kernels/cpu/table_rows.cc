@@ -17,6 +17,7 @@ namespace phasor {
 namespace {
 
 constexpr int64_t kRowsBetweenLooks = 64;
+constexpr int64_t kPairsBetweenLooks = 512;  // about 0.5 ms of a sum of several axes
 
 bool Cancelled(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
@@ -92,8 +93,9 @@ void StoreCompat(float angle, T* cos, T* sin) {
 }
 
 template <typename T>
-void FourierRow(const FourierPlan& plan, const FourierPosition& position, T* cos, T* sin) {
+bool FourierRow(const FourierPlan& plan, const FourierPosition& position, const CancelFlag* cancel, T* cos, T* sin) {
   for (int64_t i = 0; i < plan.pairs(); ++i) {
+    if (i % kPairsBetweenLooks == 0 && Cancelled(cancel)) return false;
     const double weight = plan.weights[static_cast<size_t>(i)];
     if (plan.precision == Precision::kCompatF32) {
       const float angle = ((position.f32 * static_cast<float>(weight)) * 2.0f) * 3.14159274101257324f;
@@ -105,6 +107,7 @@ void FourierRow(const FourierPlan& plan, const FourierPosition& position, T* cos
     cos[i] = RoundTo<T>(value.cos);
     sin[i] = RoundTo<T>(value.sin);
   }
+  return true;
 }
 
 template <typename T>
@@ -136,12 +139,13 @@ void StoreTurns(const Wide& turns, T* cos, T* sin) {
   *sin = RoundTo<T>(value.sin);
 }
 
-// A row of a plan of several axes, or in radians. `at`: the row's coordinates.
+// A row of a plan of several axes, or in radians. `at`: the row's coordinates; per_turn: what a sum is multiplied with.
 template <typename T>
-void FourierSumRow(const FourierPlan& plan, const std::array<double, kMaxAxes>& at, T* cos, T* sin) {
-  const Wide per_turn = plan.radians ? Wide(1.0) / (Wide(2.0) * Pi()) : Wide(1.0);
+bool FourierSumRow(const FourierPlan& plan, const std::array<double, kMaxAxes>& at, const Wide& per_turn,
+                   const CancelFlag* cancel, T* cos, T* sin) {
   const int64_t pairs = plan.pairs();
   for (int64_t i = 0; i < pairs; ++i) {
+    if (i % kPairsBetweenLooks == 0 && Cancelled(cancel)) return false;
     if (plan.precision == Precision::kCompatF32) {
       float sum = 0;
       for (int64_t a = 0; a < plan.axes; ++a) {
@@ -160,6 +164,7 @@ void FourierSumRow(const FourierPlan& plan, const std::array<double, kMaxAxes>& 
     }
     StoreTurns(plan.radians ? sum * per_turn : sum, cos + i, sin + i);
   }
+  return true;
 }
 
 double PositionAt(const PositionSource& positions, int64_t row) {
@@ -205,23 +210,25 @@ absl::Status RunFourierRows(const FourierRowsTask& task, RowRange rows, const Ca
   }
   return VisitFloat(task.dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::type;
+    const Wide per_turn = task.plan->radians ? Wide(1.0) / (Wide(2.0) * Pi()) : Wide(1.0);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
-      if (Cancelled(cancel)) return absl::CancelledError("cancelled");
+      T* const cos = static_cast<T*>(task.cos) + row * task.row_stride;
+      T* const sin = static_cast<T*>(task.sin) + row * task.row_stride;
       if (!task.plan->is_plain()) {
         std::array<double, kMaxAxes> at{};
         for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
           at[static_cast<size_t>(axis)] = PositionAt(task.axis(axis), row);
         }
-        FourierSumRow(*task.plan, at, static_cast<T*>(task.cos) + row * task.row_stride,
-                      static_cast<T*>(task.sin) + row * task.row_stride);
+        if (!FourierSumRow(*task.plan, at, per_turn, cancel, cos, sin)) return absl::CancelledError("cancelled");
         continue;
       }
       const double position = PositionAt(task.positions, row);
       if (task.plan->log && !(position > 0)) {
         return absl::InvalidArgumentError(absl::StrCat("the position of row ", row, " is not greater than 0"));
       }
-      FourierRow(*task.plan, PositionOf(*task.plan, position), static_cast<T*>(task.cos) + row * task.row_stride,
-                 static_cast<T*>(task.sin) + row * task.row_stride);
+      if (!FourierRow(*task.plan, PositionOf(*task.plan, position), cancel, cos, sin)) {
+        return absl::CancelledError("cancelled");
+      }
     }
     return absl::OkStatus();
   });

@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -51,6 +52,12 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CheckSinusoidTerm(check, TermOf(s));
   if (check.ok() && s.r && s.r->shape[1] % 2 == 0) {
     check.Fail("weights.r.tensor.shape[1]", absl::StrCat(s.r->shape[1]), "an odd number: distances n − 1 … −(n − 1)");
+  }
+  for (const auto& [field, flag] :
+       {std::pair("conformer.concatenated", &s.concatenated), std::pair("conformer.base_inclusive", &s.base_inclusive)}) {
+    if (!s.r || !*flag) continue;
+    check.Warn(field, "has no effect: r is given");
+    *flag = false;
   }
   if (!check.ok()) return check.status();
   return canonical;

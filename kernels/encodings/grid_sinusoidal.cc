@@ -131,8 +131,9 @@ GridPart PartOf(const GridSinusoidalSpec& s, size_t axis) {
 // ends and beside 0 tell.
 bool Fits(const GridPart& part, int64_t points) {
   const auto fits = [&](int64_t point) {
+    if (static_cast<double>(point) + part.start == 0) return true;
     const double magnitude = std::fabs(part.coordinate(point));
-    return magnitude == 0 || (magnitude >= kSmallestFraction && magnitude < 0x1p31);
+    return magnitude >= kSmallestFraction && magnitude < 0x1p31;
   };
   const auto zero = static_cast<int64_t>(std::floor(-part.start));
   return fits(0) && fits(1) && fits(points) && fits(std::clamp<int64_t>(zero, 0, points)) &&
@@ -145,6 +146,7 @@ void CheckRule(GridSinusoidalSpec& s, SpecChecker& check) {
     check.Fail("grid_sinusoidal.layout", absl::StrCat(static_cast<int>(*s.layout)), "concatenated, interleaved");
   }
   check.Default("grid_sinusoidal.start", s.start, 0.0, "0");
+  *s.start += 0.0;  // one zero
   check.InRange("grid_sinusoidal.start", *s.start, -0x1p31, 0x1p31);
   check.Default("grid_sinusoidal.scale", s.scale, 1.0, "1");
   check.Positive("grid_sinusoidal.scale", *s.scale);

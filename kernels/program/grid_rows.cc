@@ -9,6 +9,11 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kCheapRows = 8192;
 
+// Rows of a slice that copies so many bytes for each: 1 MiB.
+int64_t CopiedRows(int64_t row_bytes) {
+  return std::clamp<int64_t>((int64_t{1} << 20) / std::max<int64_t>(row_bytes, 1), 1, kCheapRows);
+}
+
 int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Of an axis: the rows of its table in scratch. All its points, or one row per row of the answer where those are fewer.
@@ -89,7 +94,7 @@ std::vector<ProgramStep> CoordinateSteps(const GridPlan& plan, const RowPosition
       }
       return absl::OkStatus();
     };
-    steps.push_back(ProgramStep::Of(copy, rows, kCheapRows));
+    steps.push_back(ProgramStep::Of(copy, rows, CopiedRows(width * SizeOf(dtype))));
   }
   return steps;
 }
@@ -149,8 +154,7 @@ std::vector<ProgramStep> GridSteps(const GridPlan& plan, const RowPositions& at,
     }
     return absl::OkStatus();
   };
-  steps.push_back(
-      ProgramStep::Of(assemble, rows, std::max<int64_t>(1, (int64_t{1} << 20) / std::max<int64_t>(row_bytes, 1))));
+  steps.push_back(ProgramStep::Of(assemble, rows, CopiedRows(row_bytes)));
   return steps;
 }
 

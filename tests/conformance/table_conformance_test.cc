@@ -1,7 +1,9 @@
 // Rows of learned tables and sinusoids of given frequencies, bit for bit against the reference, and rows of every absolute
 // encoding as steps.
+#include <chrono>
 #include <cmath>
 #include <random>
+#include <thread>
 
 #include "kernels/program/absolute_rows.h"
 #include "tests/conformance/case_run.h"
@@ -178,6 +180,33 @@ TEST(TableConformanceTest, FourierRowsOfSeveralAxes) {
         }
       }
     }
+  }
+}
+
+// One row may take seconds: whoever has left is not waited for.
+TEST(TableConformanceTest, ARowOfManySinusoidsIsCutShort) {
+  for (const int64_t axes : {1, 2}) {
+    FourierPlan plan;
+    plan.log = false;
+    plan.axes = axes;
+    plan.weights.assign(static_cast<size_t>(axes << 19), 0.3);
+    std::vector<double> row(static_cast<size_t>(2 * plan.pairs()));
+    FourierRowsTask task;
+    task.plan = &plan;
+    const std::vector<double> at = {0.25};
+    task.positions.fractional_ids = task.more_axes[0].fractional_ids = at;
+    task.dtype = DType::kF64;
+    task.sin = row.data();
+    task.cos = row.data() + plan.pairs();
+    task.row_stride = 2 * plan.pairs();
+    CancelFlag cancel{false};
+    std::thread leaver([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      cancel.store(true);
+    });
+    EXPECT_EQ(RunFourierRows(task, {0, 1}, &cancel).code(), absl::StatusCode::kCancelled) << axes;
+    leaver.join();
+    EXPECT_EQ(row.back(), 0) << "the end was not reached";
   }
 }
 

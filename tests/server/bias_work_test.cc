@@ -240,6 +240,26 @@ TEST(BiasWorkTest, FieldsThatChangeNoBiasAreSaid) {
     ASSERT_EQ(precise.size(), 1u) << masking;
     EXPECT_EQ(precise[0].field, "precision");
   }
+  // Where positions are given, and in packs, it is they that count; indices of buckets have positions too.
+  for (const auto& [window, largest] : std::vector<std::pair<std::string, int64_t>>{
+           {"queries: 2 keys: 4 query_positions { list { ids: [0, 9] } }", 9},
+           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 8] } }", 8},
+           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 2] } } query_positions { list { ids: [0, 1] } }", 2},
+           {"queries: 6 keys: 6 masking { query_cu_seqlens: [0, 3, 6] key_cu_seqlens: [0, 3, 6] }", 2}}) {
+    const auto warnings = [&](int64_t most) {
+      return server.One(absl::StrCat(kLine, " max_position: ", most, " bias { form: BIAS_FORM_FULL ", window, " }"))
+          .warnings;
+    };
+    EXPECT_TRUE(warnings(largest + 1).empty()) << window;
+    ASSERT_EQ(warnings(largest).size(), 1u) << window;
+    EXPECT_THAT(warnings(largest)[0].message, testing::HasSubstr(absl::StrCat("position ", largest, " is beyond")));
+  }
+  const auto indices = server.One(
+      "spec { t5_bucket { num_buckets: 8 max_distance: 16 } } max_position: 3 precision: PRECISION_COMPAT_F32 "
+      "bias { indices: true queries: 4 keys: 4 }");
+  ASSERT_EQ(indices.warnings.size(), 2u) << indices.status;
+  EXPECT_EQ(indices.warnings[0].field, "bias");
+  EXPECT_EQ(indices.warnings[1].field, "precision");
   const auto rows = server.One("spec { sinusoidal { dim: 4 } } max_position: 3 table { positions { range { count: 4 } } }");
   ASSERT_EQ(rows.warnings.size(), 1u);
   EXPECT_EQ(rows.warnings[0].field, "table.positions");

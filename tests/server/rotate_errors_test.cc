@@ -36,6 +36,8 @@ TEST(RotateErrorsTest, ErrorsNameTheField) {
        {kBad, "items[0].rerotate.target.rope.pairing", "2", "1"}},
       {"rerotate { target { rope { head_dim: 4 linear {} } } }",
        {kBad, "items[0].rerotate.target.rope.linear.factor", "nothing", "> 0"}},
+      {"rerotate { target { rope { head_dim: 4 } } target_sequence_length: 0 }",
+       {kBad, "items[0].rerotate.target_sequence_length", "0", "1 …"}},
       {"precision: PRECISION_COMPAT_F32 rerotate { target { rope { head_dim: 4 } } }",
        {kBad, "items[0].precision", "PRECISION_COMPAT_F32", "PRECISION_EXACT"}},
       {"roles: [TENSOR_ROLE_KEY, TENSOR_ROLE_KEY]", {kBad, "items[0].roles", "2 entries", "1, one per tensor"}},

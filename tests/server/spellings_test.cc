@@ -60,6 +60,8 @@ TEST_F(SpellingsTest, PositionsOfTables) {
   // Scattered ones, which no range tells.
   for (const char* spec : {"rope { head_dim: 8 }", "timestep { dim: 8 }"}) {
     ExpectSame(spec, {At("list { ids: [0, 7, 2, 3] }"), At(Numbers("DTYPE_F64", Escaped<double>({0, 7, 2, 3})))});
+    ExpectSame(spec, {At(Numbers("DTYPE_F64", Escaped<double>({0, 1, 2, 3.5}))),
+                      At(Numbers("DTYPE_F64", Escaped<double>({-0.0, 1, 2, 3.5})))});
     EXPECT_EQ(Prints(spec, {windows[0], At("list { ids: [0, 7, 2, 3] }"), At("range { start: 1 count: 4 }"),
                             At("range { count: 4 stride: 2 }"), At(Numbers("DTYPE_F64", Escaped<double>({0, 1, 2, 3.5})))})
                   .size(),

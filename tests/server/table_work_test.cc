@@ -296,6 +296,8 @@ TEST(TableWorkTest, Errors) {
             {kBad, "items[0].spec.grid_sinusoidal.columns", "[3, 5]", "even, sum dim = 8"}},
            {"spec { grid_sinusoidal { dim: 8 grid: [2, 2] base_size: 2 } } " + range,
             {kBad, "items[0].spec.grid_sinusoidal.base_size", "1 entries", "2, one per axis"}},
+           {"spec { grid_sinusoidal { dim: 8 grid: [2, 2] interpolation_scale: [1e300, 1] scale: 1e-300 } } " + range,
+            {kBad, "items[0].spec.grid_sinusoidal.scale", "1e-300", "2^-64 … 2^31"}},
            {"spec { grid_sinusoidal { dim: 8 } } " + range,
             {kBad, "items[0].table.positions", "1 axis", "2, as the spec has"}},
            {"spec { grid_sinusoidal { dim: 8 columns: 8 } } " + range,

@@ -172,6 +172,35 @@ TEST(WindowWorkTest, FingerprintsKnowMasksAndPlaces) {
   }
 }
 
+TEST(WindowWorkTest, FieldsThatChangeNoBiasAreSaid) {
+  Harness harness;
+  const auto warnings = [&](v1::PrecomputeItem item, int64_t max_position) {
+    item.set_max_position(max_position);
+    const PrecomputeResult result = harness.Run(item);
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return result.warnings;
+  };
+  for (const auto& [bias, largest] : std::vector<std::pair<std::string, int64_t>>{
+           {"queries: 2 keys: 4", 3},
+           {"queries: 2 keys: 4 query_offset: 8", 9},
+           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 7, 2] } }", 7},
+           {"queries: 6 keys: 6 masking { query_cu_seqlens: [0, 3, 6] key_cu_seqlens: [0, 3, 6] }", 2}}) {
+    EXPECT_TRUE(warnings(FireItem(bias), largest + 1).empty()) << bias;
+    const std::vector<Note> beyond = warnings(FireItem(bias), largest);
+    ASSERT_EQ(beyond.size(), 1u) << bias;
+    EXPECT_EQ(beyond[0].message, "position " + std::to_string(largest) + " is beyond the model's own maximum of " +
+                                     std::to_string(largest) + " positions");
+  }
+  v1::PrecomputeItem window =
+      ItemOf("spec { window_bias { window_height: 2 window_width: 2 } } bias { queries: 4 keys: 4 }");
+  AddWeight("table", {9, 3}, RuleValues(7, 27), &window);
+  window.set_precision(v1::PRECISION_COMPAT_F32);
+  const std::vector<Note> ignored = warnings(window, 1);
+  ASSERT_EQ(ignored.size(), 2u);
+  EXPECT_EQ(ignored[0].field, "precision");
+  EXPECT_EQ(ignored[1].field, "max_position");
+}
+
 TEST(WindowWorkTest, Refused) {
   Harness harness;
   struct Bad {

@@ -90,6 +90,15 @@ TEST(ParseAddTest, ErrorsNameTheField) {
            {Text("gate {}"), {kBad, "items[0].add.gate.other", "nothing", "width"}},
            {Text("gate { other { sinusoidal { dim: 6 } } }"), {kBad, "items[0].add.gate.other", "dim 6", "4"}},
            {Text("gate { other { alibi { num_heads: 6 } } }"), {kBad, "items[0].add.gate.other", "not added", "sinusoidal"}},
+           {Text("gate { other { sinusoidal { dim: 4 } } other_sequence_length: 0 }"),
+            {kBad, "items[0].add.gate.other_sequence_length", "0", "1 …"}},
+           {Text("backward: true", "positions { multi_axis { axes { dtype: DTYPE_I32 shape: [3] data: \"" +
+                                       std::string(12, '\1') + "\" } axes { dtype: DTYPE_I32 shape: [3] data: \"" +
+                                       std::string(12, '\1') + "\" } } }"),
+            {kBad, "items[0].positions", "2 axes", "one axis: several are for grid_sinusoidal"}},
+           {"items { spec { grid_sinusoidal { dim: 4 columns: [2, 2] } } add { backward: true } tensors { " +
+                F32("[2, 3, 4]", 24) + " } }",
+            {kBad, "items[0].positions", "1 axis", "2, as the spec has"}},
            {Text("gate { other { sinusoidal { dim: 4 base: -1 } } }"),
             {kBad, "items[0].add.gate.other.sinusoidal.base", "-1", "0"}},
            {Text("gate { " + other + " gate { " + F32("[5]", 5) + " } }"),

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace phasor {
 namespace {
@@ -85,6 +88,52 @@ TEST(PlanKeyTest, EveryWordCounts) {
   bias.slopes.push_back({0.125, 0});
   add(bias);
   EXPECT_EQ(static_cast<int>(keys.size()), plans);
+}
+
+template <typename P>
+using Changes = std::vector<std::function<void(P&)>>;
+
+// `plan` and each change of it have keys that nothing else has.
+template <typename P>
+void ExpectAllCount(const P& plan, const Changes<P>& changes) {
+  std::set<std::string> keys{PlanKey(plan)};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    P changed = plan;
+    changes[i](changed);
+    EXPECT_TRUE(keys.insert(PlanKey(changed)).second) << "change " << i;
+  }
+}
+
+TEST(PlanKeyTest, EveryFieldOfATableCounts) {
+  const FourierPlan fourier{.log = false, .weights = {1, 2, 3, 4}, .axes = 1, .radians = false};
+  ExpectAllCount<FourierPlan>(fourier, {[](auto& p) { p.precision = Precision::kCompatF32; }, [](auto& p) { p.log = true; },
+                                        [](auto& p) { p.weights[3] = 5; }, [](auto& p) { p.weights.pop_back(); },
+                                        [](auto& p) { p.axes = 2; }, [](auto& p) { p.axes = 4; },
+                                        [](auto& p) { p.radians = true; }, [](auto& p) { p.axes = 2, p.radians = true; },
+                                        [](auto& p) { p.axes = 2, p.precision = Precision::kCompatF32; }});
+
+  GridPlan grid{.grid = {2, 3}, .extra_rows = 0, .columns = 12, .parts = {}};
+  grid.parts.push_back({.angles = Angles(Precision::kExact), .axis = 0, .first_column = 0});
+  grid.parts.push_back({.angles = Angles(Precision::kExact), .axis = 1, .first_column = 6});
+  ExpectAllCount<GridPlan>(
+      grid, {[](auto& p) { p.grid = {3, 2}; }, [](auto& p) { p.grid = {}; }, [](auto& p) { p.extra_rows = 1; },
+             [](auto& p) { p.parts.pop_back(); }, [](auto& p) { std::swap(p.parts[0].axis, p.parts[1].axis); },
+             [](auto& p) { p.parts[1].start = 0.5; }, [](auto& p) { p.parts[1].start = 0.5, p.parts[0].start = 0.5; },
+             [](auto& p) { p.parts[1].divisor = 2; }, [](auto& p) { p.parts[1].scale = 2; },
+             [](auto& p) { p.parts[1].factor = 2; }, [](auto& p) { p.parts[1].interleaved = true; },
+             [](auto& p) { p.parts[1].angles.frequencies[0].limb[0] ^= 1; },
+             [](auto& p) { p.grid = {}, p.parts[1].interleaved = true; }});
+}
+
+TEST(PlanKeyTest, EveryFieldOfBucketsCounts) {
+  const BucketPlan plan{
+      .num_buckets = 4, .max_distance = 16, .bidirectional = true, .num_heads = 2, .table = {}, .buckets = {}};
+  ExpectAllCount<BucketPlan>(
+      plan,
+      {[](auto& p) { p.num_buckets = 6; }, [](auto& p) { p.max_distance = 15; }, [](auto& p) { p.bidirectional = false; },
+       [](auto& p) { p.num_heads = 3; }, [](auto& p) { p.scale = 2; }, [](auto& p) { p.distance_divisor = 2; },
+       [](auto& p) { p.distance_divisor = 3; }, [](auto& p) { p.table = MakeWeight({4, 2}, std::vector<double>(8)); },
+       [](auto& p) { p.table = MakeWeight({4, 2}, std::vector<double>(8, 1.0)); }});
 }
 
 // What decides no bit is not in the key: plans that give the same table share it.

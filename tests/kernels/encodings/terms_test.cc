@@ -128,6 +128,16 @@ TEST(TermSpecsTest, ErrorsNameTheField) {
   EXPECT_EQ(conformer([](auto& s) { s.dim = 4; }), "weights.w_r.tensor.shape");
   EXPECT_EQ(conformer([](auto& s) { s.w_r = {}, s.r = Zeros({2, 4, 4}); }), "weights.r.tensor.shape[1]");
   EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}; }), "weights");
+  ConformerSpec given = Conformer();  // r says all that w_r and the sinusoids would: one spelling
+  given.w_r = {};
+  given.r = Zeros({2, 5, 4});
+  ConformerSpec said = given;
+  said.concatenated = said.base_inclusive = true;
+  const auto plain = Canonicalize(given), flagged = Canonicalize(said);
+  ASSERT_TRUE(plain.ok() && flagged.ok());
+  EXPECT_EQ(plain->spec, flagged->spec);
+  EXPECT_TRUE(plain->warnings.empty());
+  EXPECT_EQ(flagged->warnings.size(), 2u);
   EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}, s.num_heads = 2; }), "");
   EXPECT_EQ(conformer([](auto& s) { s.u = s.v = {}, s.num_heads = 3; }), "conformer.num_heads");  // 8 rows
   EXPECT_EQ(conformer([](auto& s) { s.num_heads = 4; }), "conformer.num_heads");                  // u has 2
