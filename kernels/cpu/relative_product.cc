@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -15,11 +14,10 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/relative_product.cc"
 #include "hwy/foreach_target.h"
 //
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 #include "kernels/cpu/product-inl.h"
-#include "kernels/cpu/score_vectors-inl.h"
+#include "kernels/cpu/relative_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -35,173 +33,6 @@ constexpr int64_t kBlockQueriesOfKeys = 128;
 constexpr int64_t kBlockKeysOfKeys = 64;
 // Table rows that are packed at once for a block of queries and all keys.
 constexpr int64_t kMostPackedRows = 2048;
-// Rows of scores ahead that the memory is asked for: those of a block are short pieces of far lines.
-constexpr int64_t kAhead = 4;
-// Table rows [low, high]; none when high < low.
-struct Band {
-  int64_t low = 0, high = -1;
-  int64_t size() const { return high - low + 1; }
-  void Join(const Band& other) {
-    if (other.high < other.low) return;
-    low = high < low ? other.low : std::min(low, other.low);
-    high = std::max(high, other.high);
-  }
-};
-
-// Rows that distances smallest … largest may have.
-Band BandOf(const DistanceRows& rows, int64_t smallest, int64_t largest) {
-  if (rows.last < rows.first) return {};
-  if (!rows.clamp_below) smallest = std::max(smallest, rows.first);
-  if (!rows.clamp_above) largest = std::min(largest, rows.last);
-  if (largest < smallest) return {};
-  if ((largest < rows.first && !rows.clamp_below) || (smallest > rows.last && !rows.clamp_above)) return {};
-  const int64_t a = rows(smallest), b = rows(largest);
-  return {std::min(a, b), std::max(a, b)};
-}
-
-struct Extremes {
-  explicit Extremes(const int64_t* positions, int64_t count) {
-    const auto [low, high] = std::minmax_element(positions, positions + count);
-    smallest = *low, largest = *high;
-  }
-  int64_t smallest, largest;
-};
-
-// Queries [0, queries) from `row` on by keys [key, key + keys) of one head.
-struct RelativeBlock {
-  const RelativeProductTask* task;
-  int64_t row;
-  ScorePlace place;
-  int64_t queries, key, keys;
-
-  const int64_t* query_positions() const {
-    return task->positions.query + place.batch * task->positions.query_batch_stride + place.query;
-  }
-  const int64_t* key_positions() const { return task->positions.key + place.batch * task->positions.key_batch_stride + key; }
-  double* scores(int64_t i) const { return task->scores + (row + i) * task->shape.keys + key; }
-  const double* table() const { return task->table + place.head * task->table_head_stride; }
-
-  // The side that is multiplied, and the other one.
-  int64_t vectors() const { return task->of_keys ? keys : queries; }
-  HWY_INLINE void Read(int64_t i, double* out) const {
-    if (task->of_keys) {
-      ReadVector(task->k.k, place.batch, key + i, place.head / task->k.group, task->shape.dim, out);
-    } else {
-      ReadQuery(task->q, ScorePlace(task->shape, row + i), task->shape.dim, out);
-    }
-  }
-  // Table rows that vectors [begin, end) need.
-  Band BandOfVectors(int64_t begin, int64_t end) const {
-    const Extremes q =
-        task->of_keys ? Extremes(query_positions(), queries) : Extremes(query_positions() + begin, end - begin);
-    const Extremes k = task->of_keys ? Extremes(key_positions() + begin, end - begin) : Extremes(key_positions(), keys);
-    return BandOf(task->rows, q.smallest - k.largest, q.largest - k.smallest);
-  }
-  // Adds product(vector, table row) to every score.
-  template <typename Product>
-  HWY_INLINE void Add(Product product) const {
-    for (int64_t i = 0; i < queries; ++i) {
-      double* out = scores(i);
-      const int64_t position = query_positions()[i];
-      for (int64_t j = 0; j < keys; ++j) {
-        const int64_t table_row = task->rows(position - key_positions()[j]);
-        if (table_row == DistanceRows::kNone) {
-          out[j] = -std::numeric_limits<double>::infinity();
-        } else {
-          out[j] += product(task->of_keys ? j : i, table_row);
-        }
-      }
-    }
-  }
-  bool KeysFollow() const {
-    for (int64_t j = 1; j < keys; ++j) {
-      if (key_positions()[j] != key_positions()[0] + j) return false;
-    }
-    return true;
-  }
-};
-
-// Products of vectors and table rows: that of vector v and row r at all[v·stride + r − low].
-struct Products {
-  const double* all;
-  int64_t stride, low;
-};
-
-// Adds products of one query and keys [begin, end), all of which have the same table row, or none.
-void AddSame(const RelativeBlock& block, const Products& products, int64_t i, int64_t begin, int64_t end,
-             int64_t table_row) {
-  double* HWY_RESTRICT out = block.scores(i);
-  if (table_row == DistanceRows::kNone) {
-    std::fill(out + begin, std::max(out + begin, out + end), -std::numeric_limits<double>::infinity());
-    return;
-  }
-  const double* HWY_RESTRICT from = products.all + table_row - products.low;
-  const int64_t of_query = block.task->of_keys ? 0 : i * products.stride;
-  const int64_t step = block.task->of_keys ? products.stride : 0;
-  for (int64_t j = begin; j < end; ++j) out[j] += from[of_query + j * step];
-}
-
-// Those of keys whose table rows are `slope` apart; the row of key 0 would be `row_of_first`.
-void AddRun(const RelativeBlock& block, const Products& products, int64_t i, int64_t begin, int64_t end,
-            int64_t row_of_first, int64_t slope) {
-  double* HWY_RESTRICT out = block.scores(i);
-  const double* HWY_RESTRICT from = products.all + row_of_first - products.low;
-  int64_t step = -slope;
-  if (block.task->of_keys) {
-    step += products.stride;
-  } else {
-    from += i * products.stride;
-  }
-  int64_t j = begin;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<double> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (step == -1) {
-    for (; j + lanes <= end; j += lanes) {
-      hn::StoreU(hn::Add(hn::LoadU(d, out + j), hn::Reverse(d, hn::LoadU(d, from - j - lanes + 1))), d, out + j);
-    }
-  } else if (step == 1) {
-    for (; j + lanes <= end; j += lanes) hn::StoreU(hn::Add(hn::LoadU(d, out + j), hn::LoadU(d, from + j)), d, out + j);
-  }
-#endif
-  for (; j < end; ++j) out[j] += from[j * step];
-}
-
-// The rows of a map.
-void AddMapped(const RelativeBlock& block, const Products& products, int64_t i, int64_t begin, int64_t end,
-               int64_t distance_of_first) {
-  double* HWY_RESTRICT out = block.scores(i);
-  const DistanceRows& rows = block.task->rows;
-  const int64_t step = block.task->of_keys ? products.stride : 0;
-  const double* HWY_RESTRICT from = products.all - products.low + (block.task->of_keys ? 0 : i * products.stride);
-  for (int64_t j = begin; j < end; ++j) {
-    out[j] += from[j * step + rows.map[static_cast<size_t>(distance_of_first - j - rows.first)]];
-  }
-}
-
-// For keys at consecutive positions: distances fall by one from key to key.
-void AddConsecutive(const RelativeBlock& block, const Products& products) {
-  const DistanceRows& rows = block.task->rows;
-  for (int64_t i = 0; i < block.queries; ++i) {
-    if (rows.last < rows.first) {
-      AddSame(block, products, i, 0, block.keys, DistanceRows::kNone);
-      continue;
-    }
-    if (i + kAhead < block.queries) {
-      for (int64_t j = 0; j < block.keys; j += 8) hwy::Prefetch(block.scores(i + kAhead) + j);
-    }
-    const int64_t distance = block.query_positions()[i] - block.key_positions()[0];
-    const int64_t inside = std::clamp<int64_t>(distance - rows.last, 0, block.keys);
-    const int64_t below = std::clamp<int64_t>(distance - rows.first + 1, inside, block.keys);
-    AddSame(block, products, i, 0, inside, rows.clamp_above ? rows(rows.last) : DistanceRows::kNone);
-    if (rows.map.empty()) {
-      AddRun(block, products, i, inside, below, rows.origin + rows.slope * distance, rows.slope);
-    } else {
-      AddMapped(block, products, i, inside, below, distance);
-    }
-    AddSame(block, products, i, below, block.keys, rows.clamp_below ? rows(rows.first) : DistanceRows::kNone);
-  }
-}
 
 void FewRelativeProducts(const RelativeBlock& block) {
   const int64_t dim = block.task->shape.dim;
