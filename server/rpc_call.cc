@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "server/streaming_call.h"
 #include "server/text.h"
 
 namespace phasor::server {

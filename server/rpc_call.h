@@ -7,7 +7,7 @@
 //   OnDone         the call is over for gRPC: completed, or cancelled (client gone, deadline passed, shutdown)
 //   OnFinish(ok)   the answer was handed to the network, or could not be
 // After a good OnRequest both OnDone and OnFinish come, in either order; the last event deletes the object. Streams have
-// more of them, see StreamCall and WriteCall.
+// more of them (streaming_call.h).
 #ifndef PHASOR_SERVER_RPC_CALL_H_
 #define PHASOR_SERVER_RPC_CALL_H_
 
@@ -19,7 +19,6 @@
 #include <mutex>
 #include <string>
 
-#include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -216,113 +215,6 @@ class UnaryCall final : public RpcCall {
 
   ResponseWriter writer_{server_context()};
   grpc::ByteBuffer request_;
-};
-
-// One request, many responses. Messages are written one at a time; how fast the client takes them decides when the next one
-// is asked for. Two more events:
-//   OnWrite(ok)  the message went; not ok: the call is over
-//   OnAlarm(ok)  the client may have stopped reading
-class WriteCall final : public RpcCall {
- public:
-  WriteCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
-
-  // Through Outlet only; on any thread.
-  void Write(grpc::ByteBuffer message);
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void RequestNext() override;
-  void Arrived() override { CountRequest(request_); }
-  void Begin() override;
-  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
-  void Over() override;
-
-  void OnWrite(bool ok);
-  void OnAlarm(bool ok);
-  void SetAlarm(Clock::duration pause);
-
-  EventOf<WriteCall> write_event_{this, &WriteCall::OnWrite};
-  EventOf<WriteCall> alarm_event_{this, &WriteCall::OnAlarm};
-  StreamWriter writer_{server_context()};
-  grpc::ByteBuffer request_;
-  std::shared_ptr<MessageSource> source_;
-  grpc::Alarm alarm_;
-  bool over_ = false;  // of the queue's thread alone
-  // When the message under way was handed over, the clock's nanoseconds; 0: none is.
-  std::atomic<int64_t> writing_since_{0};
-};
-
-// Many requests, many responses; as the other two.
-class DuplexCall final : public RpcCall {
- public:
-  DuplexCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
-
-  // Through Line only; on any thread.
-  void Read();
-  void Write(grpc::ByteBuffer message);
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void RequestNext() override;
-  void Begin() override;
-  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
-  void Over() override;
-
-  void OnRead(bool ok);
-  void OnWrite(bool ok);
-  void OnAlarm(bool ok);
-  void SetAlarm(Clock::duration pause);
-
-  EventOf<DuplexCall> read_event_{this, &DuplexCall::OnRead};
-  EventOf<DuplexCall> write_event_{this, &DuplexCall::OnWrite};
-  EventOf<DuplexCall> alarm_event_{this, &DuplexCall::OnAlarm};
-  StreamDuplex stream_{server_context()};
-  grpc::ByteBuffer message_;
-  std::shared_ptr<MessageExchange> exchange_;
-  grpc::Alarm alarm_;
-  bool over_ = false;  // of the queue's thread alone
-  // When what is under way began, the clock's nanoseconds; 0: nothing is.
-  std::atomic<int64_t> reading_since_{0}, writing_since_{0};
-  std::atomic<int64_t> wrote_at_{0};  // when the last write ended
-};
-
-// Many requests, one response. Messages are read one at a time, the next one when the reader asks for it: a slow server
-// slows its client down by HTTP/2's flow control. Two more events:
-//   OnRead(ok)   a message; not ok: there are no more, or the call was cancelled
-//   OnAlarm(ok)  the longest pause may be over
-// Between OnRead and what the reader says about the message the object expects one event still.
-class StreamCall final : public RpcCall {
- public:
-  StreamCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue) : RpcCall(group, method, queue) {}
-
-  // Through Turn only; on any thread.
-  void More();
-  void Stop(Outcome outcome);
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void RequestNext() override;
-  void Begin() override;
-  void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
-  void Over() override;
-
-  void ReadNext();
-  void OnRead(bool ok);
-  void OnAlarm(bool ok);
-  void SetAlarm(Clock::duration pause);
-
-  EventOf<StreamCall> read_event_{this, &StreamCall::OnRead};
-  EventOf<StreamCall> alarm_event_{this, &StreamCall::OnAlarm};
-  StreamReader stream_{server_context()};
-  grpc::ByteBuffer message_;
-  std::unique_ptr<MessageReader> reader_;
-  grpc::Alarm alarm_;
-  bool over_ = false;  // of the queue's thread alone
-  // When the wait for a message began, the clock's nanoseconds; 0: nothing is waited for.
-  std::atomic<int64_t> waiting_since_{0};
 };
 
 }  // namespace phasor::server
