@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/program/window_bias.h"
 #include "server/grpc_status.h"
 #include "server/positions_parser.h"
 
@@ -79,6 +80,14 @@ absl::StatusOr<BiasForm> ParseBiasForm(const v1::BiasWindow& window, BiasForm fa
   if (!IsComposed(window)) return unset ? fallback : static_cast<BiasForm>(window.form());
   if (unset || window.form() == v1::BIAS_FORM_FULL) return BiasForm::kFull;
   return InvalidField("bias.form", v1::BiasForm_Name(window.form()), "BIAS_FORM_FULL, as there are positions or masks");
+}
+
+absl::Status CheckFunctionProducts(std::string_view field, const EncodingSpec& spec, int64_t batch, int64_t queries,
+                                   int64_t keys, bool consecutive, const Limits& limits) {
+  const double products = static_cast<double>(batch) * LearnedProducts(spec, queries, keys, consecutive);
+  const int64_t counted = products < 0x1p62 ? static_cast<int64_t>(products) : int64_t{1} << 62;
+  return CheckLimit(field, counted, "max_function_products", limits.max_function_products,
+                    "products of the spec's learned function");
 }
 
 absl::StatusOr<DType> ParseValueType(v1::Dtype dtype) {

@@ -36,6 +36,11 @@ absl::StatusOr<BiasForm> ParseBiasForm(const v1::BiasWindow& window, BiasForm fa
 absl::StatusOr<DType> ParseValueType(v1::Dtype dtype);
 absl::StatusOr<DType> ParseIndexType(v1::Dtype dtype);
 
+// OverLimit("max_function_products") at `field` where the learned function of a canonical spec costs more than that, for
+// `batch` rows of so many queries and keys.
+absl::Status CheckFunctionProducts(std::string_view field, const EncodingSpec& spec, int64_t batch, int64_t queries,
+                                   int64_t keys, bool consecutive, const Limits& limits);
+
 // Whole positions of one axis: `count` of them for each batch row, or for all (batch_stride 0).
 struct PositionRows {
   std::vector<int32_t> positions;  // empty: none were given

@@ -26,6 +26,8 @@ constexpr std::array kRows = {
              "frequency pairs and slopes of one call, all items together", 1, int64_t{1} << 30},
     LimitRow{"max_score_elements", &Limits::max_score_elements, "scores", "attention scores of one item", 1,
              int64_t{1} << 30},
+    LimitRow{"max_function_products", &Limits::max_function_products, "products",
+             "multiplications of one item's learned functions (FIRE and the like)", 1, int64_t{1} << 50},
     LimitRow{"max_config_bytes", &Limits::max_config_bytes, "bytes", "a model configuration to resolve", 1, 64 * kMiB},
     LimitRow{"max_upload_bytes", &Limits::max_upload_bytes, "bytes", "content of one upload", 1, int64_t{1} << 40},
     LimitRow{"max_queue", &Limits::max_queue, "requests", "calls taken and not yet answered that wait for a worker", 1,

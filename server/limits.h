@@ -18,9 +18,10 @@ struct Limits {
   int64_t max_position = (int64_t{1} << 31) - 1;             // largest |position|
   int64_t max_positions = int64_t{1} << 24;                  // rows or tokens of one item
   int64_t max_heads = 65536;
-  int64_t max_call_pairs = 1 << 20;             // frequencies and slopes of one call: what its plans cost
-  int64_t max_stream_bytes = int64_t{1} << 40;  // payload of one item of a stream
-  int64_t max_score_elements = 1 << 26;         // attention scores of one item
+  int64_t max_call_pairs = 1 << 20;                  // frequencies and slopes of one call: what its plans cost
+  int64_t max_stream_bytes = int64_t{1} << 40;       // payload of one item of a stream
+  int64_t max_score_elements = 1 << 26;              // attention scores of one item
+  int64_t max_function_products = int64_t{1} << 37;  // of the learned functions of one item
   int64_t max_config_bytes = 4 << 20;
   int64_t max_upload_bytes = int64_t{1} << 30;
   int64_t max_queue = 1024;  // calls waiting for a worker

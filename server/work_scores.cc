@@ -11,6 +11,7 @@
 #include "kernels/core/checked_math.h"
 #include "kernels/program/scores.h"
 #include "server/apply_tensors.h"
+#include "server/bias_parser.h"
 #include "server/grpc_status.h"
 #include "server/masking_parser.h"
 #include "server/positions_parser.h"
@@ -253,6 +254,12 @@ class ScoresParser {
       for (int i = 0; i < specs->size(); ++i) {
         auto spec = ParseSpec(specs->Get(i), absl::StrCat(name, "[", i, "]"), sequence_length);
         if (!spec.ok()) return spec.status();
+        const bool placed = message_.has_query_positions() || message_.has_key_positions();
+        if (auto status = CheckFunctionProducts(absl::StrCat(name, "[", i, "]"), *spec, q_.batch, q_.tokens, k_.tokens,
+                                                !placed, context_.limits);
+            !status.ok()) {
+          return status;
+        }
         out->push_back(*std::move(spec));
       }
     }

@@ -111,6 +111,19 @@ void AppendPlaces(const PlaceRows& rows, std::string* key) {
   *key += Sha256(std::string_view(bytes, rows.places.size() * sizeof(int64_t)));
 }
 
+absl::Status CheckProducts(const EncodingSpec& spec, const WindowLayout& layout, const Limits& limits) {
+  const auto follow = [](const PlaceRows& rows) {
+    for (size_t i = 1; i < rows.places.size(); ++i) {
+      if (rows.places[i] != rows.places[i - 1] + 1) return false;
+    }
+    return true;
+  };
+  if (layout.indices) return absl::OkStatus();
+  const int64_t batch = layout.rows_differ ? layout.batch_rows() : 1;
+  return CheckFunctionProducts("bias", spec, batch, layout.rows(), layout.request.keys,
+                               follow(layout.queries) && follow(layout.keys), limits);
+}
+
 int64_t LargestPosition(const WindowLayout& layout) {
   const BiasRequest& request = layout.request;
   const auto largest_of = [](const PlaceRows& rows, int64_t otherwise) {
@@ -142,6 +155,7 @@ ParsedWork ParseWindowBiasWork(const v1::PrecomputeItem& message, const TableSou
   if (!layout.ok()) return layout.status();
   auto array = ArrayOf(*layout, context.limits);
   if (!array.ok()) return array.status();
+  if (auto status = CheckProducts(spec, *layout, context.limits); !status.ok()) return status;
   std::vector<WorkInput> inputs;
   if (layout->additive) inputs.push_back(*std::exchange(layout->additive, std::nullopt));
   const int64_t scratch_bytes = kRuleBytes + ScratchBytes(spec, *layout);

@@ -136,6 +136,22 @@ struct Traits {
 
 std::optional<BiasTraits> TraitsOf(const EncodingSpec& canonical) { return std::visit(Traits{}, canonical); }
 
+double LearnedProducts(const EncodingSpec& canonical, int64_t queries, int64_t keys, bool consecutive) {
+  const auto elements = [](const WeightRef& weight) { return weight ? static_cast<double>(weight->elements()) : 0.0; };
+  const double pairs = static_cast<double>(queries) * static_cast<double>(keys);
+  if (const auto* fire = std::get_if<FireSpec>(&canonical)) return pairs * (elements(fire->w1) + elements(fire->w2));
+  if (const auto* dynamic = std::get_if<DynamicPositionBiasSpec>(&canonical)) {
+    double layers = 0;
+    for (const WeightRef& weight : dynamic->w) layers += elements(weight);
+    return (consecutive ? static_cast<double>(queries) + static_cast<double>(keys) : pairs) * layers;
+  }
+  if (const auto* window = std::get_if<ContinuousWindowBiasSpec>(&canonical)) {
+    const auto rows = static_cast<double>(TokenWindow{window->window_height, window->window_width, false}.table_rows());
+    return rows * (elements(window->w1) + elements(window->w2));
+  }
+  return 0;
+}
+
 int64_t BiasScratchBytes(const EncodingSpec& canonical, DType dtype, int64_t heads, int64_t queries, int64_t keys) {
   ScratchCutter cutter(nullptr);
   if (const auto* s = std::get_if<WindowBiasSpec>(&canonical)) {

@@ -50,6 +50,10 @@ struct BiasTraits {
 };
 std::optional<BiasTraits> TraitsOf(const EncodingSpec& canonical);
 
+// Multiplications of the learned function (FIRE, dynamic positions, Swin v2's windows) of a spec for so many queries and
+// keys; 0 where the spec has none. `consecutive`: both sides' positions are.
+double LearnedProducts(const EncodingSpec& canonical, int64_t queries, int64_t keys, bool consecutive);
+
 // Bytes of scratch for a part of so many heads, queries and keys. Reused from part to part. `canonical` has traits.
 int64_t BiasScratchBytes(const EncodingSpec& canonical, DType dtype, int64_t heads, int64_t queries, int64_t keys);
 

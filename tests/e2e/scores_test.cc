@@ -246,6 +246,7 @@ std::string FieldOf(const google::rpc::Status& status) {
 TEST(ScoresServiceTest, ErrorsNameTheField) {
   ServerOptions options = LoopbackOptions();
   options.limits.max_score_elements = 1000;
+  options.limits.max_function_products = 2000;
   TestServer server(options);
   const auto with = [&](const char* name, auto change) {
     v1::ScoresItem item = ItemOf(CaseOf(name));
@@ -274,6 +275,24 @@ TEST(ScoresServiceTest, ErrorsNameTheField) {
   v1::ScoresItem large;
   SetTensor(std::vector<double>(40), {1, 40, 1, 1}, large.mutable_q());
   SetTensor(std::vector<double>(40), {1, 40, 1, 1}, large.mutable_k());
+  // A FIRE bias costs its function for every pair.
+  v1::ScoresItem learned;
+  SetTensor(std::vector<double>(20), {1, 20, 1, 1}, learned.mutable_q());
+  SetTensor(std::vector<double>(20), {1, 20, 1, 1}, learned.mutable_k());
+  learned.add_biases()->mutable_fire();
+  for (const auto& [weight, shape] :
+       {std::pair{"w1", std::vector<int64_t>{2, 1}}, {"b1", {2}}, {"w2", {1, 2}}, {"b2", {1}}}) {
+    v1::Weight* added = learned.mutable_biases(0)->add_weights();
+    added->set_name(weight);
+    SetTensor(std::vector<double>(shape.size() == 1 && shape[0] == 1 ? 1 : 2), shape, added->mutable_tensor());
+  }
+  EXPECT_EQ(CallOne(server, learned).status().code(), 0) << CallOne(server, learned).status().message();
+  *learned.add_biases() = learned.biases(0);
+  learned.mutable_biases(1)->mutable_weights(0)->mutable_tensor()->set_shape(0, 3);
+  SetTensor(std::vector<double>(3), {3, 1}, learned.mutable_biases(1)->mutable_weights(0)->mutable_tensor());
+  SetTensor(std::vector<double>(3), {3}, learned.mutable_biases(1)->mutable_weights(1)->mutable_tensor());
+  SetTensor(std::vector<double>(3), {1, 3}, learned.mutable_biases(1)->mutable_weights(2)->mutable_tensor());
+  EXPECT_EQ(FieldOf(CallOne(server, learned).status()), "items[0].biases[1]");  // 20·20·6 products
   const v1::ScoresResult refused = CallOne(server, large);
   EXPECT_NE(refused.status().code(), 0);
   EXPECT_NE(refused.status().message().find("max_score_elements"), std::string::npos) << refused.status().message();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
@@ -199,6 +200,43 @@ TEST(WindowWorkTest, FieldsThatChangeNoBiasAreSaid) {
   ASSERT_EQ(ignored.size(), 2u);
   EXPECT_EQ(ignored[0].field, "precision");
   EXPECT_EQ(ignored[1].field, "max_position");
+}
+
+// A megabyte of weights may ask for an hour of products.
+TEST(WindowWorkTest, LearnedFunctionsHaveALimit) {
+  Harness harness;
+  const auto fire = [](int64_t keys) {
+    v1::PrecomputeItem item =
+        ItemOf("spec { fire {} } bias { form: BIAS_FORM_FULL queries: 1024 keys: " + std::to_string(keys) + " }");
+    AddWeight("w1", {4096, 1}, std::vector<double>(4096), &item);
+    AddWeight("b1", {4096}, std::vector<double>(4096), &item);
+    AddWeight("w2", {64, 4096}, std::vector<double>(64 * 4096), &item);
+    AddWeight("b2", {64}, std::vector<double>(64), &item);
+    return item;
+  };
+  // 65 · 4096 products a pair: 2^37 allow 504 keys and a little.
+  const PrecomputeResult refused = harness.Run(fire(505));
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(refused.status.message()),
+            "items[0].bias: given 137678028800 products of the spec's learned function; allowed: up to 137438953472 (the "
+            "server's max_function_products)");
+  // The same function at scattered positions is asked once for every pair, at consecutive ones once for every distance.
+  const auto dynamic = [](const std::string& positions) {
+    v1::PrecomputeItem item = ItemOf(
+        "spec { dynamic_position_bias {} } bias { queries: 2048 keys: 2048 form: "
+        "BIAS_FORM_FULL " +
+        positions + " }");
+    AddWeight("w1", {256, 1}, std::vector<double>(256), &item);
+    AddWeight("b1", {256}, std::vector<double>(256), &item);
+    AddWeight("w2", {256, 256}, std::vector<double>(256 * 256), &item);
+    AddWeight("b2", {256}, std::vector<double>(256), &item);
+    AddWeight("w3", {1, 256}, std::vector<double>(256), &item);
+    AddWeight("b3", {1}, std::vector<double>(1), &item);
+    return item;
+  };
+  EXPECT_TRUE(harness.Run(dynamic("")).status.ok());
+  EXPECT_THAT(std::string(harness.Run(dynamic("key_positions { range { count: 2048 stride: 2 } }")).status.message()),
+              testing::HasSubstr("max_function_products"));
 }
 
 TEST(WindowWorkTest, Refused) {
