@@ -3,6 +3,7 @@
 #define PHASOR_SERVER_CALL_CONTEXT_H_
 
 #include <chrono>
+#include <cstdint>
 
 #include "absl/status/status.h"
 
@@ -15,6 +16,8 @@ namespace phasor::server {
 struct CallContext {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   CancelFlag cancelled{false};
+  // Whom the call is for, as far as turns go (PeerKey); set before the context is shared. 0: nobody in particular.
+  uint64_t peer = 0;
 
   // OK, CANCELLED or DEADLINE_EXCEEDED. Thread-safe.
   absl::Status Check() const;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "server/peer.h"
 #include "server/streaming_call.h"
 #include "server/text.h"
 
@@ -138,7 +139,8 @@ void RpcCall::OnRequest(bool ok) {
   taken_ = !group_->refusing();
   if (taken_) group_->AddCall();
   context_ = std::make_shared<CallContext>();
-  if (group_->log().on() || method_->open) peer_ = server_context_.peer();
+  peer_ = server_context_.peer();
+  context_->peer = PeerKey(peer_);
   ReadDeadline();
   ReadRequestId();
   Arrived();

@@ -62,8 +62,6 @@ class AccessLog {
  public:
   AccessLog(std::shared_ptr<Logger> logger, int64_t every) : logger_(std::move(logger)), every_(every) {}
   bool Wants(grpc::StatusCode code);
-  // Whether any call is.
-  bool on() const { return logger_->enabled(LogLevel::kWarning); }
   Logger& logger() const { return *logger_; }
 
  private:
@@ -154,7 +152,7 @@ class RpcCall {
   void CountSending(std::chrono::steady_clock::duration time) { sending_ += time; }
 
   const Method& method() const { return *method_; }
-  const std::string& peer() const { return peer_; }  // of streams
+  const std::string& peer() const { return peer_; }
   grpc::ServerCompletionQueue* queue() const { return queue_; }
   grpc::ServerContext* server_context() { return &server_context_; }
   CompletionEvent* request_event() { return &request_event_; }
@@ -187,7 +185,7 @@ class RpcCall {
   std::shared_ptr<CallContext> context_;
   std::shared_ptr<const void> held_;
   std::string request_id_;
-  std::string peer_;  // taken on arrival, when it is needed: gRPC forgets it once the client is gone
+  std::string peer_;  // taken on arrival: gRPC forgets it once the client is gone
   std::chrono::steady_clock::time_point arrived_, finish_began_, finished_;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
   std::chrono::steady_clock::duration sending_{0};  // of a stream's messages

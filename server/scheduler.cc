@@ -15,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSmallBurst = 4;
 constexpr size_t kLargeTurns = 4;
+// Peers whose turns are kept before those that have none left are forgotten.
+constexpr size_t kMostPeers = 4096;
 
 int64_t NanosecondsBetween(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
@@ -32,9 +34,19 @@ struct Scheduler::Active {
   int64_t next_row = 0;
   int running = 0;
   bool queued = true;
-  Queue::iterator position;
+  Queue::Stages::iterator position;
   absl::Status status;
 };
+
+Scheduler::Queue::Stages::iterator Scheduler::Queue::Add(std::shared_ptr<Active> active) {
+  const Stage& stage = active->stage;
+  const uint64_t peer = stage.context == nullptr ? 0 : stage.context->peer;
+  if (due_next.size() > kMostPeers) std::erase_if(due_next, [this](const auto& next) { return next.second <= due; });
+  int64_t& next = due_next[peer];
+  const int64_t start = std::max(due, next);
+  next = start + (stage.rows - 1) / stage.rows_per_slice + 1;
+  return stages.emplace(start, std::move(active));
+}
 
 Scheduler::Scheduler(int threads) {
   threads_.reserve(static_cast<size_t>(threads));
@@ -50,8 +62,7 @@ void Scheduler::Submit(Stage stage) {
   {
     std::lock_guard lock(mutex_);
     if (!stopping_) {
-      Queue& queue = QueueOf(active->stage.lane);
-      active->position = queue.insert(queue.end(), active);
+      active->position = QueueOf(active->stage.lane).Add(active);
       ++unstarted_;
       if (active->stage.rows > active->stage.rows_per_slice) {
         wake_.notify_all();
@@ -67,7 +78,7 @@ void Scheduler::Submit(Stage stage) {
 void Scheduler::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !small_.empty() || !large_.empty(); });
+    wake_.wait(lock, [this] { return stopping_ || !small_.stages.empty() || !large_.stages.empty(); });
     if (stopping_) return;
     Claim claim = ClaimSlice();
     lock.unlock();
@@ -78,20 +89,22 @@ void Scheduler::Work() {
 }
 
 Scheduler::Claim Scheduler::ClaimSlice() {
-  const bool large = small_.empty() || (!large_.empty() && small_streak_ >= kSmallBurst);
-  auto position = small_.begin();
+  const bool large = small_.stages.empty() || (!large_.stages.empty() && small_streak_ >= kSmallBurst);
+  Queue& queue = large ? large_ : small_;
+  auto position = queue.stages.begin();
   if (large) {
     small_streak_ = 0;
-    const size_t turns = std::min(large_.size(), kLargeTurns);
-    position = std::next(large_.begin(), static_cast<int64_t>(turn_++ % turns));
+    const size_t turns = std::min(queue.stages.size(), kLargeTurns);
+    position = std::next(position, static_cast<int64_t>(turn_++ % turns));
   } else {
-    small_streak_ = large_.empty() ? 0 : small_streak_ + 1;
+    small_streak_ = large_.stages.empty() ? 0 : small_streak_ + 1;
   }
 
-  Claim claim{*position, {}};
-  Active& active = **position;
+  Claim claim{position->second, {}};
+  Active& active = *position->second;
   if (!active.started) {
     active.started = Clock::now();
+    queue.due = std::max(queue.due, position->first);
     --unstarted_;
   }
   claim.rows.begin = active.next_row;
@@ -102,7 +115,7 @@ Scheduler::Claim Scheduler::ClaimSlice() {
   ++active.running;
   if (active.next_row == active.stage.rows) {
     active.queued = false;
-    QueueOf(active.stage.lane).erase(active.position);
+    QueueOf(active.stage.lane).stages.erase(active.position);
   }
   return claim;
 }
@@ -129,7 +142,7 @@ void Scheduler::EndSlice(const std::shared_ptr<Active>& active, absl::Status sta
     --active->running;
     if (active->queued && !active->status.ok()) {
       active->queued = false;
-      QueueOf(active->stage.lane).erase(active->position);
+      QueueOf(active->stage.lane).stages.erase(active->position);
     }
     // While stopping, what is still queued is ended by Stop.
     if (active->queued || active->running > 0) return;
@@ -149,14 +162,14 @@ void Scheduler::Stop() {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
-  Queue left;
+  Queue::Stages left;
   {
     std::lock_guard lock(mutex_);
-    left.splice(left.end(), small_);
-    left.splice(left.end(), large_);
+    left.merge(small_.stages);
+    left.merge(large_.stages);
     unstarted_ = 0;
   }
-  for (const std::shared_ptr<Active>& active : left) std::move(active->stage.done)(StageReport{Stopped(), 0, 0});
+  for (const auto& [due, active] : left) std::move(active->stage.done)(StageReport{Stopped(), 0, 0});
 }
 
 int64_t Scheduler::queue_length() const {
@@ -168,11 +181,8 @@ double Scheduler::oldest_age_seconds() const {
   std::lock_guard lock(mutex_);
   std::optional<Clock::time_point> oldest;
   for (const Queue* queue : {&small_, &large_}) {
-    // In order of arrival: the first that has not begun is the lane's oldest; at most a few that have stand before it.
-    for (const std::shared_ptr<Active>& active : *queue) {
-      if (active->started) continue;
-      if (!oldest || active->submitted < *oldest) oldest = active->submitted;
-      break;
+    for (const auto& [due, active] : queue->stages) {
+      if (!active->started && (!oldest || active->submitted < *oldest)) oldest = active->submitted;
     }
   }
   if (!oldest) return 0;

@@ -6,10 +6,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -43,8 +44,11 @@ struct Stage {
   absl::AnyInvocable<void(StageReport) &&> done;
 };
 
-// Thread-safe. Fairness: of five slices in a row at least one is a large stage's when one waits; the first four large
-// stages take turns, the others wait in order of arrival (so that little half-done work holds memory).
+// Thread-safe. Fairness: of five slices in a row at least one is a large stage's when one waits. Within a lane peers take
+// turns: a stage is due when its peer's earlier ones have had their slices, counted from when the peer began to have work
+// here (start-time fair queueing), so that a peer with a hundred stages delays another one's first by its own first alone.
+// The four large stages that are due first take turns slice by slice, the others wait (so that little half-done work holds
+// memory).
 class Scheduler {
  public:
   explicit Scheduler(int threads);  // ≥ 1
@@ -63,7 +67,15 @@ class Scheduler {
 
  private:
   struct Active;
-  using Queue = std::list<std::shared_ptr<Active>>;
+  // The stages of a lane that have slices left to claim, by when they are due: counted in slices.
+  struct Queue {
+    using Stages = std::multimap<int64_t, std::shared_ptr<Active>>;
+    Stages::iterator Add(std::shared_ptr<Active> active);
+
+    Stages stages;
+    std::unordered_map<uint64_t, int64_t> due_next;  // of each peer's next stage, while that is ahead of `due`
+    int64_t due = 0;                                 // of the stage that last had its first slice
+  };
   struct Claim {
     std::shared_ptr<Active> stage;
     RowRange rows;
@@ -77,9 +89,9 @@ class Scheduler {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  Queue small_, large_;   // stages that have slices left to claim
+  Queue small_, large_;
   int small_streak_ = 0;  // small slices since the last large one, while large ones wait
-  size_t turn_ = 0;       // whose turn it is among the first large stages
+  size_t turn_ = 0;       // whose turn it is among the large stages that are due first
   int64_t unstarted_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;

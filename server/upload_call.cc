@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "phasor/v1/position_service.pb.h"
 
 #include "proto/raw/payload_cutter.h"
+#include "server/peer.h"
 #include "server/text.h"
 #include "server/upload_store.h"
 
@@ -158,11 +158,6 @@ class UploadReader final : public MessageReader {
 };
 
 }  // namespace
-
-std::string HostOfPeer(const std::string& peer) {
-  if (!absl::StartsWith(peer, "ipv4:") && !absl::StartsWith(peer, "ipv6:")) return peer;
-  return peer.substr(0, peer.rfind(':'));
-}
 
 std::unique_ptr<MessageReader> OpenUpload(ServiceContext* context, const std::string& peer,
                                           std::shared_ptr<CallContext> call) {

@@ -17,9 +17,6 @@ inline constexpr int64_t kMaxUploadPiece = int64_t{4} << 20;
 std::unique_ptr<MessageReader> OpenUpload(ServiceContext* context, const std::string& peer,
                                           std::shared_ptr<CallContext> call);
 
-// "ipv4:10.0.0.1:50000" → "ipv4:10.0.0.1"; peers without ports as they are.
-std::string HostOfPeer(const std::string& peer);
-
 }  // namespace phasor::server
 
 #endif  // PHASOR_SERVER_UPLOAD_CALL_H_

@@ -136,6 +136,66 @@ TEST(Scheduler, SmallWorkGoesFirstButLargeWorkIsNotStarved) {
   EXPECT_EQ(scheduler.oldest_age_seconds(), 0);
 }
 
+Stage From(uint64_t peer, Stage stage) {
+  auto context = std::make_shared<CallContext>();
+  context->peer = peer;
+  stage.context = std::move(context);
+  return stage;
+}
+
+TEST(Scheduler, PeersTakeTurns) {
+  for (const Lane lane : {Lane::kSmall, Lane::kLarge}) {
+    Scheduler scheduler(1);
+    Gate gate;
+    auto blocker = Submit(scheduler, Rows(1, 1, [&](RowRange) {
+                            gate.Wait();
+                            return absl::OkStatus();
+                          }));
+    gate.AwaitWaiting(1);
+    std::string order;
+    std::vector<std::future<StageReport>> all;
+    const auto submit = [&](char name, uint64_t peer, int64_t rows) {
+      all.push_back(Submit(
+          scheduler, From(peer, Rows(rows, 1, [&order, name](RowRange) { return order += name, absl::OkStatus(); }, lane))));
+    };
+    // Of one slice each; the fifth and later ones of a lane do not begin before an earlier one has ended.
+    for (int i = 0; i < 8; ++i) submit('a', 1, 1);
+    for (int i = 0; i < 2; ++i) submit('b', 2, 1);
+    submit('c', 3, 1);
+    gate.Open();
+    for (auto& one : all) EXPECT_TRUE(one.get().status.ok());
+    if (lane == Lane::kSmall) {
+      EXPECT_EQ(order, "abcabaaaaaa");
+    } else {
+      EXPECT_LT(order.rfind('b'), 6u) << order;
+      EXPECT_LT(order.find('c'), 4u) << order;
+    }
+  }
+}
+
+// Turns are counted in slices: who had many waits for who had few.
+TEST(Scheduler, LongWorkCountsForMore) {
+  Scheduler scheduler(1);
+  Gate gate;
+  auto blocker = Submit(scheduler, Rows(1, 1, [&](RowRange) {
+                          gate.Wait();
+                          return absl::OkStatus();
+                        }));
+  gate.AwaitWaiting(1);
+  std::string order;
+  std::vector<std::future<StageReport>> all;
+  const auto submit = [&](char name, uint64_t peer, int64_t rows) {
+    all.push_back(
+        Submit(scheduler, From(peer, Rows(rows, 1, [&order, name](RowRange) { return order += name, absl::OkStatus(); }))));
+  };
+  submit('A', 1, 3);
+  submit('a', 1, 1);
+  for (int i = 0; i < 4; ++i) submit('b', 2, 1);
+  gate.Open();
+  for (auto& one : all) EXPECT_TRUE(one.get().status.ok());
+  EXPECT_EQ(order, "AAAbbbab");
+}
+
 TEST(Scheduler, LargeStagesTakeTurns) {
   Scheduler scheduler(1);
   Gate gate;
