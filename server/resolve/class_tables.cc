@@ -104,11 +104,7 @@ class Formula {
     std::optional<JsonObject> object = Take('^') ? model_.file : model_.text;
     std::string_view name = Name();
     while (Take('>')) {
-      if (object && object->IsObject(name)) {
-        object = object->Object(name);
-      } else {
-        object.reset();
-      }
+      object = object ? object->Object(name) : std::nullopt;
       name = Name();
     }
     const std::string_view part = Take('.') ? Name() : std::string_view();
@@ -124,7 +120,7 @@ class Formula {
     return of_class;
   }
 
-  static std::optional<int64_t> Read(const JsonObject& object, std::string_view name, std::string_view part, bool flag) {
+  std::optional<int64_t> Read(const JsonObject& object, std::string_view name, std::string_view part, bool flag) const {
     if (!object.Has(name)) return std::nullopt;
     if (flag) return object.IsTrue(name) ? 1 : 0;
     if (object.IsList(name)) {
@@ -133,7 +129,8 @@ class Formula {
       if (!part.empty() && std::isdigit(static_cast<unsigned char>(part.front())))
         at = static_cast<size_t>(part.front() - '0');
       if (at < list.size()) return list[at];
-      return std::nullopt;
+      model_.problems->Fail(object.PathOf(name), absl::StrCat("a list of ", list.size()), absl::StrCat("at least ", at + 1));
+      return 0;
     }
     return object.Integer(name, 0, kMostOfKey);
   }

@@ -20,6 +20,11 @@ int64_t Width(const Model& model, std::vector<Note>& defaults) {
   return model.family->width;
 }
 
+NumberSource WidthFrom(const Model& model) {
+  const std::string_view keys = model.family->width_key;
+  return model.From(keys.empty() ? "hidden_size" : keys.substr(0, keys.find('*')));
+}
+
 // A sinusoidal layer type of the model's own width.
 void AddSinusoid(const Model& model, std::string layer_type, SinusoidalSpec spec, ModelEncoding& out) {
   LayerEncoding layer;
@@ -34,9 +39,7 @@ void AddSinusoid(const Model& model, std::string layer_type, SinusoidalSpec spec
   auto canonical = Canonicalize(spec);
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
-    const std::string_view key = model.text.FirstOf({"hidden_size", "d_model", "n_embd", "emb_dim", "dim"});
-    model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed) : canonical.status());
-    return;
+    return error ? model.Blame(WidthFrom(model), *error) : model.problems->Fail(canonical.status());
   }
   layer.kind = PositionKind::kSinusoidal;
   layer.spec = *std::move(canonical);
@@ -115,9 +118,7 @@ void AddTimestep(const Model& model, ModelEncoding& out) {
   FillFacts(model, 0, layer);
   if (!model.problems->ok()) return;
   auto canonical = Canonicalize(spec);
-  if (const auto error = SpecErrorOf(canonical.status())) {
-    return model.problems->Fail(model.text.PathOf("hidden_size"), error->given, error->allowed);
-  }
+  if (const auto error = SpecErrorOf(canonical.status())) return model.Blame(WidthFrom(model), *error);
   if (!canonical.ok()) return model.problems->Fail(canonical.status());
   layer.kind = PositionKind::kSinusoidal;
   layer.spec = *std::move(canonical);

@@ -57,8 +57,7 @@ void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& ke
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
     const std::string_view key = error && error->field.ends_with("max_distance") ? keys.max_distance : keys.num_buckets;
-    return model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed)
-                                      : canonical.status());
+    return error ? model.Blame(model.From(key), *error) : model.problems->Fail(canonical.status());
   }
   layer.kind = PositionKind::kBias;
   layer.spec = *std::move(canonical);

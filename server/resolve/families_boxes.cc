@@ -13,6 +13,7 @@ namespace phasor::server {
 namespace {
 
 constexpr int64_t kMostBuckets = 65536;
+constexpr size_t kMostBiases = 16;
 constexpr int64_t kMostDistance = (int64_t{1} << 31) - 1;
 
 int64_t OrOfClass(const Model& model, const JsonObject& object, std::string_view key, int64_t highest, int64_t of_class,
@@ -96,12 +97,7 @@ void ReadUdop(const Model& model, ModelEncoding& out) {
       entry.AddMember("type", rapidjson::StringRef(kTypes[i]), entry.GetAllocator());
       AddUdopBias(model, JsonObject(entry, model.text.PathOf(kBiases), model.problems), i, out);
     }
-  } else if (const auto biases = model.text.Objects(kBiases)) {
-    constexpr size_t kMost = 16;
-    if (biases->size() > kMost) {
-      return model.problems->Fail(model.text.PathOf(kBiases), absl::StrCat(biases->size(), " entries"),
-                                  absl::StrCat("up to ", kMost));
-    }
+  } else if (const auto biases = model.text.Objects(kBiases, kMostBiases)) {
     for (size_t i = 0; i < biases->size() && model.problems->ok(); ++i) AddUdopBias(model, (*biases)[i], i, out);
   }
   // The decoder has no boxes: T5's buckets.

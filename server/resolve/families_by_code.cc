@@ -38,7 +38,8 @@ void ReadMllamaVision(const Model& model, ModelEncoding& out) {
   const LearnedSpec patches = std::get<LearnedSpec>(out.layers.front().spec->spec);
   const auto listed = model.text.Integer("max_aspect_ratio_id", 1, kMostRatios);
   int64_t ratios = listed.value_or(8);
-  if (!listed && model.text.IsList(kRatios)) {
+  if (!listed && model.text.Has(kRatios)) {
+    if (!model.text.IsList(kRatios)) model.text.Integers(kRatios, 1, kMostRatios);  // the error of a list
     ratios = model.text.ListSize(kRatios);
   } else if (!listed) {
     defaults.push_back({model.text.PathOf(kRatios), DefaultText(model, "8 of them")});
@@ -93,10 +94,11 @@ void AddUnevenPairs(const Model& model, std::string_view part, std::string_view 
   if (!model.problems->ok()) return;
   const int64_t head_dim = hidden / heads, width = 2 * (head_dim / kVideoAxes / 2), pairs = width / 2;
   if (pairs == 0 || head_dim > kMaxHeadDim) {
-    return model.problems->Fail(model.text.PathOf(hidden_key), absl::StrCat(hidden),
+    const NumberSource from = model.From(model.text.Has(hidden_key) ? hidden_key : heads_key);
+    return model.problems->Fail(from.path, absl::StrCat(model.text.Has(hidden_key) ? hidden : heads, from.made),
                                 absl::StrCat("heads of 6 to ", kMaxHeadDim, " channels"));
   }
-  const std::vector<double> table = AxisFrequencies(model, 10000, pairs);
+  const std::vector<double> table = AxisFrequencies(model, 10000, pairs, model.From("rope_theta"));
   if (!model.problems->ok()) return;
   for (const int64_t channel : {0, 1}) {
     InvFreqSchedule schedule;
@@ -162,21 +164,29 @@ void ReadZamba2(const Model& model, ModelEncoding& out) {
   const int64_t hidden = model.Hidden(defaults);
   if (!model.problems->ok() || heads == 0) return;
   LayerGroup group;
-  const auto types = model.text.Strings(model.text.FirstOf({"layers_block_type", "layer_types"}));
-  for (size_t i = 0; types && i < types->size() && i < static_cast<size_t>(kMaxLayers); ++i) {
-    if ((*types)[i] == "hybrid") group.layers.push_back(static_cast<int64_t>(i));
+  const std::vector<std::string> types = LayerNames(model, model.text.FirstOf({"layers_block_type", "layer_types"}));
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == "hybrid") group.layers.push_back(static_cast<int64_t>(i));
+  }
+  // Of the doubled input; kv_channels is not read.
+  const int64_t head_dim = 2 * hidden / heads;
+  const NumberSource from{model.From("hidden_size").path,
+                          absl::StrCat(" (2 * hidden_size ", hidden, " / num_attention_heads ", heads, ")")};
+  if (head_dim < 1 || head_dim > kMaxHeadDim) {
+    return model.problems->Fail(from.path, absl::StrCat(head_dim, from.made), absl::StrCat("1 … ", kMaxHeadDim));
   }
   ReadGroups(
       model, {group},
       [&](std::string_view) {
         GroupRule rule = DefaultRule(model);
-        rule.request.head_dim = std::min(2 * hidden / heads, kMaxHeadDim);  // of the doubled input; kv_channels is not read
+        rule.request.head_dim = head_dim;
+        rule.request.from["head_dim"] = from;
         return rule;
       },
       out);
   for (LayerEncoding& layer : out.layers) {
     layer.defaults.insert(layer.defaults.begin(), defaults.begin(), defaults.end());
-    layer.softmax_scale = InverseSqrt(static_cast<double>(std::min(2 * hidden / heads, kMaxHeadDim)) / 2);
+    layer.softmax_scale = InverseSqrt(static_cast<double>(head_dim) / 2);
   }
 }
 
@@ -227,8 +237,9 @@ void ReadEsmFold2(const Model& model, ModelEncoding& out) {
   if (!atoms) return;
   LayerEncoding layer;
   layer.part = layer.layer_type = "atom_encoder";
-  const auto whole = [&](std::string_view key, int64_t least, int64_t of_class) {
-    if (const auto given = atoms->Integer(key, least, kMaxHeadDim)) return *given;
+  constexpr std::string_view kPlaceBase = "spatial_rope_base_frequency", kMoleculeBase = "uid_rope_base_frequency";
+  const auto whole = [&](std::string_view key, int64_t least, int64_t most, int64_t of_class) {
+    if (const auto given = atoms->Integer(key, least, most)) return *given;
     layer.defaults.push_back({atoms->PathOf(key), DefaultText(model, absl::StrCat(of_class))});
     return of_class;
   };
@@ -238,15 +249,17 @@ void ReadEsmFold2(const Model& model, ModelEncoding& out) {
     return of_class;
   };
   RopeSpec spec;
-  spec.head_dim = whole("head_dim", 2, 32);
-  layer.num_q_heads = layer.num_kv_heads = whole("num_attention_heads", 1, 4);
-  const int64_t spatial = whole("num_spatial_rope_pairs_per_axis", 1, 2);
-  const int64_t molecule = whole("num_uid_rope_pairs", 1, 10);
-  const std::vector<double> place = AxisFrequencies(model, base("spatial_rope_base_frequency", 20), spatial);
-  const std::vector<double> uid = AxisFrequencies(model, base("uid_rope_base_frequency", 10000), molecule);
+  spec.head_dim = whole("head_dim", 2, kMaxHeadDim, 32);
+  layer.num_q_heads = layer.num_kv_heads = whole("num_attention_heads", 1, kMaxHeads, 4);
+  const int64_t spatial = whole("num_spatial_rope_pairs_per_axis", 1, kMaxHeadDim / 2, 2);
+  const int64_t molecule = whole("num_uid_rope_pairs", 1, kMaxHeadDim / 2, 10);
+  const std::vector<double> place = AxisFrequencies(model, base(kPlaceBase, 20), spatial, {atoms->PathOf(kPlaceBase)});
+  const std::vector<double> uid =
+      AxisFrequencies(model, base(kMoleculeBase, 10000), molecule, {atoms->PathOf(kMoleculeBase)});
   if (!model.problems->ok()) return;
   if (spec.head_dim % 2 != 0 || 3 * spatial + molecule > spec.head_dim / 2) {
-    return model.problems->Fail(atoms->PathOf("head_dim"), absl::StrCat(spec.head_dim),
+    const std::string of_class = DefaultText(model, absl::StrCat(spec.head_dim));
+    return model.problems->Fail(atoms->PathOf("head_dim"), atoms->Has("head_dim") ? absl::StrCat(spec.head_dim) : of_class,
                                 absl::StrCat("even, at least ", 2 * (3 * spatial + molecule), " for the pairs of its axes"));
   }
   InvFreqSchedule schedule;

@@ -78,7 +78,8 @@ void ReadHunyuanVision(const Model& model, ModelEncoding& out) {
   if (!model.problems->ok()) return;
   const int64_t side = image / patch;
   if (side == 0) {
-    return model.problems->Fail(model.text.PathOf("patch_size"), absl::StrCat(patch), "at most max_image_size");
+    const NumberSource from = model.From("patch_size");
+    return model.problems->Fail(from.path, absl::StrCat(patch, from.made), absl::StrCat("at most max_image_size, ", image));
   }
   LayerEncoding* layer = Table(model, "", side * side + 1, 1, out);
   if (!layer) return;
@@ -112,8 +113,8 @@ void ReadLoftr(const Model& model, ModelEncoding& out) {
   if (!resolved.ok()) {
     const auto error = SpecErrorOf(resolved.status());
     const bool of_base = error && error->field == "rope.base";
-    return model.problems->Fail(model.text.PathOf(of_base ? "rope_parameters.rope_theta" : "hidden_size"),
-                                error ? error->given : "", error ? error->allowed : "");
+    if (!error) return model.problems->Fail(resolved.status());
+    return model.Blame(model.From(of_base ? "rope_parameters.rope_theta" : "hidden_size"), *error);
   }
   std::vector<double> twins;
   for (const double frequency : std::get<AnglePlan>(resolved->plan).inv_freq) twins.insert(twins.end(), 2, frequency);

@@ -42,28 +42,17 @@ void ReadGemma3(const Model& model, ModelEncoding& out) { ReadDualBase(model, 6,
 void ReadGemma3n(const Model& model, ModelEncoding& out) { ReadDualBase(model, 5, out); }
 
 void ReadGemma4(const Model& model, ModelEncoding& out) {
-  const auto pattern = [](int64_t i, int64_t n) -> std::string {
-    return (i + 1) % 6 == 0 || i + 1 == n ? "full_attention" : std::string(kSliding);
-  };
-  constexpr int64_t kClassGlobalHead = 512;
-  const bool from_class = !model.text.Has("global_head_dim");
   ReadGroups(
-      model, GroupsOr(model, pattern),
-      [&](std::string_view group) {
+      model, GroupsOfModel(model),
+      [&](std::string_view type) {
         GroupRule rule = DefaultRule(model);
-        if (group == kSliding) return rule;
+        if (type == kSliding) return rule;
         rule.request.default_base = 1e6;
         rule.request.default_partial = 0.25;
-        rule.request.head_dim = model.text.Integer("global_head_dim", 1, kMaxHeadDim).value_or(kClassGlobalHead);
+        WidenGlobal(model, type, rule);
         return rule;
       },
       out);
-  const auto global_kv = model.text.Integer("num_global_key_value_heads", 1, kMaxHeads);
-  for (LayerEncoding& layer : out.layers) {
-    if (layer.layer_type == kSliding) continue;
-    if (from_class) layer.defaults.push_back({model.text.PathOf("global_head_dim"), DefaultText(model, "512")});
-    if (global_kv) layer.num_kv_heads = *global_kv;
-  }
 }
 
 void ReadModernBert(const Model& model, ModelEncoding& out) {
@@ -91,29 +80,31 @@ void ReadModernBert(const Model& model, ModelEncoding& out) {
 }
 
 void ReadOlmo3(const Model& model, ModelEncoding& out) {
+  constexpr std::string_view kBase = "rope_theta";
+  const auto dict = model.text.Object("rope_parameters");
   ReadGroups(
       model, GroupsOr(model, EveryNthFull(4)),
-      [&](std::string_view group) {
+      [&](std::string_view type) {
         GroupRule rule = DefaultRule(model);
-        rule.request.scaled = group != kSliding;  // the base in the dict is meant for both
+        rule.request.scaled = type != kSliding;  // the base in the dict is meant for both
+        if (type == kSliding && dict && dict->Has(kBase)) {
+          rule.warnings.push_back({dict->PathOf(kBase),
+                                   "transformers 5.24 takes it out of the dict before these layers read it: there they get "
+                                   "the class's base"});
+        }
         return rule;
       },
       out);
-  const auto dict = model.text.Object("rope_parameters");
-  for (LayerEncoding& layer : out.layers) {
-    if (layer.layer_type != kSliding || !dict || !dict->Has("rope_theta")) continue;
-    layer.warnings.push_back({dict->PathOf("rope_theta"),
-                              "transformers 5.24 takes it out of the dict before these layers read it: there they get the "
-                              "class's base"});
-  }
 }
 
 void ReadCohere2(const Model& model, ModelEncoding& out) {
+  // Without a window no layer slides, whatever its type.
+  const bool windowed = !model.text.IsNull("sliding_window");
   ReadGroups(
       model, GroupsOr(model, EveryNthFull(Period(model, 4))),
-      [&](std::string_view group) {
+      [&](std::string_view type) {
         GroupRule rule = DefaultRule(model);
-        rule.rotates = group == kSliding;
+        rule.rotates = windowed && type == kSliding;
         return rule;
       },
       out);
@@ -186,10 +177,11 @@ void ReadLlama4(const Model& model, ModelEncoding& out) {
 void ReadDeepseekV4(const Model& model, ModelEncoding& out) {
   std::vector<Note> defaults;
   std::vector<std::string> names;
-  if (const auto types = model.text.Strings("layer_types")) {
-    for (const std::string& type : *types) names.push_back(type == kSliding ? "main" : "compress");
-  } else if (const auto ratios = model.text.Integers("compress_ratios", 0, int64_t{1} << 20)) {
-    for (const int64_t ratio : *ratios) names.push_back(ratio == 0 ? "main" : "compress");
+  if (model.text.Has("layer_types")) {
+    for (const std::string& type : LayerNames(model, "layer_types")) names.push_back(type == kSliding ? "main" : "compress");
+  } else {
+    const std::vector<int64_t> ratios = LayerIntegers(model, "compress_ratios", int64_t{1} << 20);
+    for (const int64_t ratio : ratios) names.push_back(ratio == 0 ? "main" : "compress");
   }
   const bool from_class = names.empty();
   // By default every layer compresses its keys, in one of two ways.
@@ -224,9 +216,9 @@ void ReadDeepseekV4(const Model& model, ModelEncoding& out) {
 void ReadSecondBase(const Model& model, ModelEncoding& out) {
   const std::string_view key = model.text.FirstOf({"rope_local_base_freq", "swa_rope_theta", "local_rope_theta"});
   std::vector<LayerGroup> groups = GroupsFromFile(model);
-  if (groups.empty() && model.text.IsList("hybrid_layer_pattern")) {
+  if (groups.empty()) {
     std::vector<std::string> names;
-    for (const int64_t local : model.text.Integers("hybrid_layer_pattern", 0, 1).value_or(std::vector<int64_t>())) {
+    for (const int64_t local : LayerIntegers(model, "hybrid_layer_pattern", 1)) {
       names.push_back(local != 0 ? std::string(kSliding) : "full_attention");
     }
     groups = GroupByName(names);

@@ -15,7 +15,7 @@ std::pair<int64_t, int64_t> Sides(const Model& model, std::string_view key) {
     if (sides.size() >= 2) return {sides[0], sides[1]};
     return sides.empty() ? std::pair<int64_t, int64_t>(0, 0) : std::pair(sides[0], sides[0]);
   }
-  const int64_t side = model.text.IsNumber(key) ? model.text.Integer(key, 1, kMostRows).value_or(0) : 0;
+  const int64_t side = model.text.Integer(key, 1, kMostRows).value_or(0);
   return {side, side};
 }
 
@@ -39,12 +39,18 @@ int64_t PaddingIndex(const Model& model, std::vector<Note>& defaults) {
 int64_t Positions(const Model& model) {
   const std::string_view keys = model.family->rows_key;
   const size_t times = keys.find('*');  // a grid has a key for each side
-  const auto read = [&](std::string_view key) {
-    return model.text.IsNumber(key) ? model.text.Integer(key, 1, int64_t{1} << 15).value_or(0) : 0;
-  };
+  const auto read = [&](std::string_view key) { return model.text.Integer(key, 1, int64_t{1} << 15).value_or(0); };
   if (times != std::string_view::npos) return read(keys.substr(0, times)) * read(keys.substr(times + 1));
-  if (!keys.empty() && model.text.IsNumber(keys)) return model.text.Integer(keys, 1, kMostRows).value_or(0);
+  if (!keys.empty() && model.text.Has(keys)) return model.text.Integer(keys, 1, kMostRows).value_or(0);
   return model.MaxPosition();
+}
+
+// The key that an error about the rows of a table blames.
+std::string_view RowsKey(const Model& model) {
+  const std::string_view keys = model.family->rows_key;
+  if (const std::string_view first = keys.substr(0, keys.find('*')); !first.empty() && model.text.Has(first)) return first;
+  const bool image = model.family->learned == LearnedRule::kImage || model.family->learned == LearnedRule::kImageFirst;
+  return image ? "image_size" : "max_position_embeddings";
 }
 
 }  // namespace
@@ -63,13 +69,11 @@ void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, Mo
   auto canonical = Canonicalize(spec);
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
-    std::string_view key = error && error->field == "learned.dim" ? "hidden_size" : "max_position_embeddings";
-    if (error && error->field == "learned.padding_row") {
-      key = model.text.FirstOf({"pad_token_id", "padding_idx", "pad_index"});
-      if (key.empty()) key = "pad_token_id";
-    }
-    return model.problems->Fail(error ? MakeSpecError(model.text.PathOf(key), error->given, error->allowed)
-                                      : canonical.status());
+    if (!error) return model.problems->Fail(canonical.status());
+    const std::string_view key = error->field == "learned.dim"           ? "hidden_size"
+                                 : error->field == "learned.padding_row" ? "pad_token_id"
+                                                                         : RowsKey(model);
+    return model.Blame(model.From(key), *error);
   }
   layer.kind = PositionKind::kLearned;
   layer.positions_from_mask = spec.padding_row.has_value();

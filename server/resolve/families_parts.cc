@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/layer_groups.h"
 #include "server/resolve/library_readings.h"
@@ -8,18 +10,25 @@
 namespace phasor::server {
 namespace {
 
+constexpr std::string_view kMemory = "memory_attention_hidden_size";  // SAM 2's video models rotate there only
+
 // Where the base stands, or would.
-std::string GridBaseKey(const Model& model) {
+NumberSource GridBaseFrom(const Model& model) {
   if (model.text.IsObject("rope_parameters") && model.text.Object("rope_parameters")->Has("rope_theta")) {
-    return model.text.Object("rope_parameters")->PathOf("rope_theta");
+    return {model.text.Object("rope_parameters")->PathOf("rope_theta")};
   }
   const std::string_view key = model.text.FirstOf({"rope_theta", "memory_attention_rope_theta"});
-  return model.text.PathOf(key.empty() ? "rope_theta" : key);
+  return model.From(key.empty() ? "rope_theta" : key);
+}
+
+// The same of the head's width.
+NumberSource GridHeadFrom(const Model& model) {
+  return model.text.Has(kMemory) ? NumberSource{model.text.PathOf(kMemory)} : model.HeadDimFrom();
 }
 
 }  // namespace
 
-std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs) {
+std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs, const NumberSource& from) {
   RopeSpec one;
   one.head_dim = 2 * pairs;
   one.base = base;
@@ -28,8 +37,7 @@ std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pai
   if (!resolved.ok()) {
     const auto error = SpecErrorOf(resolved.status());
     const bool of_base = error && error->field.ends_with("base");
-    const std::string path = of_base ? GridBaseKey(model) : model.text.PathOf("hidden_size");
-    model.problems->Fail(error ? MakeSpecError(path, error->given, error->allowed) : resolved.status());
+    error ? model.Blame(of_base ? from : GridHeadFrom(model), *error) : model.problems->Fail(resolved.status());
     return {};
   }
   return std::get<AnglePlan>(resolved->plan).inv_freq;
@@ -54,10 +62,15 @@ struct Grid {
 };
 
 int64_t GridHeadDim(const Model& model, std::vector<Note>& defaults) {
-  constexpr std::string_view kMemory = "memory_attention_hidden_size";  // SAM 2's video models rotate there only
   if (!model.text.Has(kMemory)) return model.HeadDim(defaults);
   const auto read = [&](std::string_view key) { return model.text.Integer(key, 1, kMaxHeadDim).value_or(1); };
-  return read(kMemory) / (read("memory_attention_downsample_rate") * read("memory_attention_num_attention_heads"));
+  const int64_t width = read(kMemory);
+  const int64_t parts = read("memory_attention_downsample_rate") * read("memory_attention_num_attention_heads");
+  if (model.problems->ok() && width < parts) {
+    model.problems->Fail(model.text.PathOf(kMemory), absl::StrCat(width),
+                         absl::StrCat("at least ", parts, ", the heads times memory_attention_downsample_rate"));
+  }
+  return width / parts;
 }
 
 double GridBase(const Model& model, std::vector<Note>& defaults) {
@@ -75,12 +88,12 @@ void AddGrid(const Model& model, LayerEncoding layer, const RopeSpec& spec, Mode
   if (!canonical.ok()) {
     const auto error = SpecErrorOf(canonical.status());
     const bool of_base = error && error->field == "rope.base";
-    const std::string path = of_base ? GridBaseKey(model) : model.text.PathOf("hidden_size");
-    return model.problems->Fail(error ? MakeSpecError(path, error->given, error->allowed) : canonical.status());
+    if (!error) return model.problems->Fail(canonical.status());
+    return model.Blame(of_base ? GridBaseFrom(model) : GridHeadFrom(model), *error);
   }
   layer.kind = PositionKind::kRope;
   layer.spec = *std::move(canonical);
-  layer.key_of = {{"base", GridBaseKey(model)}, {"head_dim", model.text.PathOf("hidden_size")}};
+  layer.key_of = {{"base", GridBaseFrom(model).path}, {"head_dim", GridHeadFrom(model).path}};
   out.layers.push_back(std::move(layer));
 }
 
@@ -98,7 +111,8 @@ constexpr double kTwoPi = 6.283185307179586476925;
 // Every frequency of one axis twice.
 std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {
   std::vector<double> twins;
-  for (const double frequency : AxisFrequencies(model, grid.base, pairs)) twins.insert(twins.end(), 2, frequency);
+  for (const double frequency : AxisFrequencies(model, grid.base, pairs, GridBaseFrom(model)))
+    twins.insert(twins.end(), 2, frequency);
   return twins;
 }
 
@@ -166,7 +180,8 @@ void ReadDinoV3(const Model& model, ModelEncoding& out) {
   // A coordinate runs from −1 to 1 over the image and turns by 2π·c·base^(−k/n), n pairs an axis.
   const int64_t pairs = grid.head_dim / 4;
   std::vector<double> turns;
-  for (const double frequency : AxisFrequencies(model, grid.base, pairs)) turns.push_back(kTwoPi * frequency);
+  for (const double frequency : AxisFrequencies(model, grid.base, pairs, GridBaseFrom(model)))
+    turns.push_back(kTwoPi * frequency);
   if (!model.problems->ok()) return;
   std::vector<double> both = turns;
   both.insert(both.end(), turns.begin(), turns.end());
@@ -191,6 +206,7 @@ void ReadClvp(const Model& model, ModelEncoding& out) {
   const int64_t projection = model.text.Integer("projection_dim", 1, kMaxHeadDim).value_or(768);
   GroupRule rule = DefaultRule(model);
   rule.request.rotary_dim = std::max<int64_t>(projection / (heads * 2), 32);
+  rule.request.from["rotary_dim"] = model.From("projection_dim");
   ReadGroups(model, {}, [&](std::string_view) { return rule; }, out);
 }
 

@@ -1,6 +1,7 @@
 // Classes whose relative terms differ from the papers': Funnel's pooled blocks, Conformers of sound without vectors, and
 // Inkling's biases, which a projection of the hidden states of its own makes.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +32,8 @@ struct Heads {
 Heads HeadsOf(const Model& model, std::string_view key, int64_t of_class, int64_t hidden, LayerEncoding& layer) {
   const int64_t count = OrOfClass(model, key, 1, kMaxHeads, of_class, layer.defaults);
   if (model.problems->ok() && hidden < count) {
-    model.problems->Fail(model.text.PathOf(key), absl::StrCat(count), absl::StrCat("at most hidden_size, ", hidden));
+    model.problems->Fail(model.text.PathOf(key), absl::StrCat(count, model.From(key).made),
+                         absl::StrCat("at most hidden_size, ", hidden));
   }
   layer.num_q_heads = layer.num_kv_heads = count;
   return {count, hidden / count};
@@ -155,12 +157,13 @@ void ReadGemmaSound(const Model& model, ModelEncoding& out) {
 namespace {
 
 std::function<std::string(int64_t, int64_t)> InklingPattern(const Model& model) {
-  const auto local = model.text.Integers("local_layer_ids", 0, kMaxLayers);
-  if (!local || model.family->model_type != "inkling") {
+  constexpr std::string_view kKey = "local_layer_ids";
+  if (model.family->model_type != "inkling" || !model.text.Has(kKey)) {
     return [](int64_t i, int64_t) { return (i + 1) % 6 == 0 ? "hybrid" : "hybrid_sliding"; };
   }
-  return [ids = *local](int64_t i, int64_t) {
-    return std::find(ids.begin(), ids.end(), i) == ids.end() ? "hybrid" : "hybrid_sliding";
+  const std::vector<int64_t> local = LayerIntegers(model, kKey, kMaxLayers);
+  return [ids = std::set<int64_t>(local.begin(), local.end())](int64_t i, int64_t) {
+    return ids.contains(i) ? "hybrid_sliding" : "hybrid";
   };
 }
 
@@ -186,7 +189,7 @@ std::string LogScaling(const Model& model, bool first, std::vector<Note>& defaul
 void ReadInkling(const Model& model, ModelEncoding& out) {
   const bool first = model.family->model_type == "inkling";
   for (const LayerGroup& group : GroupsOr(model, InklingPattern(model))) {
-    const bool sliding = group.name == "hybrid_sliding";
+    const bool sliding = TypeOf(group) == "hybrid_sliding";
     LayerEncoding layer;
     FillFacts(model, 0, layer);
     layer.layer_type = group.name;
@@ -197,8 +200,16 @@ void ReadInkling(const Model& model, ModelEncoding& out) {
     ShawSpec spec;
     spec.clip = OrOfClass(model, extent_key, 1, kMaxDistance, sliding && first ? 512 : 1024, layer.defaults);
     const int64_t width = OrOfClass(model, "d_rel", 1, kMaxHeadDim, 16, layer.defaults);
-    if (sliding) layer.num_q_heads = model.text.Integer("swa_num_attention_heads", 1, kMaxHeads).value_or(layer.num_q_heads);
-    if (sliding) layer.num_kv_heads = model.text.Integer("swa_num_key_value_heads", 1, kMaxHeads).value_or(0);
+    if (sliding) {
+      const Family& own = *model.family;
+      const int64_t kv_heads = first ? 16 : own.kv_heads;
+      std::erase_if(layer.defaults, [&](const Note& note) {  // they have keys of their own
+        return note.field == model.text.PathOf("num_attention_heads") ||
+               note.field == model.text.PathOf("num_key_value_heads");
+      });
+      layer.num_q_heads = OrOfClass(model, "swa_num_attention_heads", 1, kMaxHeads, own.heads, layer.defaults);
+      layer.num_kv_heads = OrOfClass(model, "swa_num_key_value_heads", 1, kMaxHeads, kv_heads, layer.defaults);
+    }
     if (!sliding) layer.query_scale = LogScaling(model, first, layer.defaults);
     if (!model.problems->ok()) return;
     const int64_t extent = spec.clip;

@@ -18,7 +18,7 @@ void ReadWithRule(const Model& model, const GroupRule& rule, ModelEncoding& out)
       [&](std::string_view group) {
         GroupRule of_group = rule;
         of_group.rotates = TypeRotates(model, group);
-        if (const int64_t width = GlobalHeadDim(model, group); width != 0) of_group.request.head_dim = width;
+        WidenGlobal(model, group, of_group);
         return of_group;
       },
       out);
@@ -42,7 +42,7 @@ void ReadScaledLayers(const Model& model, ModelEncoding& out) {
   std::vector<Note> defaults;
   const int64_t count = model.NumLayers(defaults);
   if (!model.problems->ok()) return;
-  const auto list = model.text.Integers(kKey, 0, count - 1).value_or(std::vector<int64_t>());
+  const std::vector<int64_t> list = LayerIntegers(model, kKey, count - 1);
   const std::set<int64_t> listed(list.begin(), list.end());
   std::vector<std::string> names;
   for (int64_t i = 0; i < count; ++i) {
@@ -70,10 +70,10 @@ void ReadRope(const Model& model, ModelEncoding& out) {
     out.layers.push_back(Unserved(model, "", "rope_internlm_rotary"));
     return;
   }
-  if (model.text.IsList("rope_scaling_layers")) return ReadScaledLayers(model, out);
+  if (model.text.Has("rope_scaling_layers")) return ReadScaledLayers(model, out);
   const std::string_view family = model.family->model_type;
   if (family == "museglimmer" || family == "musespark") return ReadLayerBases(model, false, out);
-  if (family.starts_with("granite") && model.text.IsList("layer_rope_theta")) return ReadLayerBases(model, true, out);
+  if (family.starts_with("granite") && model.text.Has("layer_rope_theta")) return ReadLayerBases(model, true, out);
   ReadWithRule(model, DefaultRule(model), out);
 }
 
@@ -94,6 +94,7 @@ void ReadGptJ(const Model& model, ModelEncoding& out) {
   constexpr int64_t kClassWidth = 64;
   const bool from_class = !model.text.Has("rotary_dim") && !model.text.IsNull("rotary_dim");
   if (from_class) rule.request.rotary_dim = kClassWidth;
+  if (from_class) rule.request.from["rotary_dim"] = model.From("rotary_dim");
   ReadWithRule(model, rule, out);
   for (LayerEncoding& layer : out.layers) {
     if (from_class) layer.defaults.push_back({model.text.PathOf("rotary_dim"), DefaultText(model, "64")});
@@ -171,6 +172,9 @@ void ReadNomic(const Model& model, ModelEncoding& out) {
   if (const auto factor = model.text.Number("rotary_scaling_factor")) {
     const int64_t trained = model.text.Integer("max_trained_positions", 1, kMaxLength).value_or(model.MaxPosition());
     rule.request.schedule = DynamicNtkSchedule{.factor = *factor, .max_position = trained};
+    const bool own = model.text.Has("max_trained_positions");
+    rule.request.from["factor"] = {model.text.PathOf("rotary_scaling_factor")};
+    rule.request.from["max_position"] = model.From(own ? "max_trained_positions" : "max_position_embeddings");
   }
   ReadWithRule(model, rule, out);
 }
@@ -179,18 +183,13 @@ void ReadDbrx(const Model& model, ModelEncoding& out) {
   const auto attention = model.text.Object("attn_config");
   GroupRule rule = DefaultRule(model);
   if (attention && attention->Has("rope_theta")) {
-    rule.request.default_base = attention->Number("rope_theta").value_or(1);
+    rule.request.theta = FoundNumber{attention->Number("rope_theta").value_or(1), attention->PathOf("rope_theta")};
   }
   ReadWithRule(model, rule, out);
   if (!attention) return;
   const auto kv_heads = attention->Integer("kv_n_heads", 1, kMaxHeads);
   for (LayerEncoding& layer : out.layers) {
     if (kv_heads) layer.num_kv_heads = *kv_heads;
-    // The base was found, though not where the common reading looks.
-    if (!attention->Has("rope_theta")) continue;
-    const std::string top = model.text.PathOf("rope_theta");
-    std::erase_if(layer.warnings, [&](const Note& note) { return note.field == top; });
-    std::erase_if(layer.defaults, [&](const Note& note) { return note.field == top; });
   }
 }
 
@@ -230,6 +229,7 @@ void ReadMla(const Model& model, ModelEncoding& out) {
   const int64_t rope = width("qk_rope_head_dim", model.family->qk_rope_head_dim);
   GroupRule rule = DefaultRule(model);
   rule.request.head_dim = nope + rope;
+  rule.request.from["head_dim"] = model.From("qk_nope_head_dim");
   rule.request.rotary_dim = rope;
   rule.request.first_channel = nope;
   rule.request.deepseek_softmax = true;

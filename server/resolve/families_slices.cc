@@ -37,8 +37,9 @@ std::optional<FoundNumber> OfGroup(const Model& model, std::string_view key, con
   return FoundNumber{value, path};
 }
 
-const LayerGroup* Find(const std::vector<LayerGroup>& groups, std::string_view name) {
-  const auto found = std::find_if(groups.begin(), groups.end(), [&](const LayerGroup& each) { return each.name == name; });
+const LayerGroup* Find(const std::vector<LayerGroup>& groups, std::string_view type) {
+  const auto found =
+      std::find_if(groups.begin(), groups.end(), [&](const LayerGroup& each) { return TypeOf(each) == type; });
   return found == groups.end() ? nullptr : &*found;
 }
 
@@ -57,48 +58,45 @@ void DropPrediction(const Model& model, std::vector<LayerGroup>& groups) {
                        absl::StrCat("the last ", more, " of ", listed, " layers predict further tokens and are left out"));
 }
 
-int64_t HeadsOr(const JsonObject& object, std::string_view key, int64_t otherwise) {
-  return object.Integer(key, 1, kMaxHeads).value_or(otherwise);
-}
-
 }  // namespace
 
 void ReadStep3p5(const Model& model, ModelEncoding& out) {
   std::vector<LayerGroup> groups = GroupsOr(model, [](int64_t, int64_t) { return std::string(kFull); });
   if (!model.problems->ok()) return;
   DropPrediction(model, groups);
-  if (const auto only = model.text.IsList("yarn_only_types") ? model.text.Strings("yarn_only_types") : std::nullopt) {
-    if (only->size() != 1 || only->front() != kFull) {
-      model.problems->Warn(model.text.PathOf("yarn_only_types"), "not read: rope_scaling reaches full_attention only");
+  constexpr std::string_view kOnly = "yarn_only_types", kShares = "partial_rotary_factors";
+  if (model.text.Has(kOnly)) {
+    const auto only = model.text.Strings(kOnly).value_or(std::vector<std::string>());
+    if (only.size() != 1 || only.front() != kFull) {
+      model.problems->Warn(model.text.PathOf(kOnly), "not read: rope_scaling reaches full_attention only");
     }
   }
-  const std::vector<LayerGroup> by_name = groups;
+  if (model.text.Has(kShares) && !model.text.IsList(kShares)) model.text.Numbers(kShares);  // the error of a list
+  std::optional<int64_t> sliding = model.text.Integer("num_sliding_attention_heads", 1, kMaxHeads);
+  const auto other = model.text.Object("attention_other_setting");
+  if (!sliding && other) sliding = other->Integer("num_attention_heads", 1, kMaxHeads);
+  // per_layer_config says it alone where there is one.
+  if (model.text.Has("per_layer_config")) sliding.reset();
+  const int64_t kv_heads = model.text.Integer("num_attention_groups", 1, kMaxHeads).value_or(0);
+  const std::vector<LayerGroup> by_type = groups;
   ReadGroups(
       model, std::move(groups),
-      [&](std::string_view name) {
+      [&](std::string_view type) {
         GroupRule rule = DefaultRule(model);
-        rule.request.scaled = rule.request.dict_theta = name == kFull;
-        if (const LayerGroup* group = Find(by_name, name)) {
+        rule.request.scaled = rule.request.dict_theta = type == kFull;
+        rule.num_kv_heads = kv_heads;
+        if (type == kSliding) rule.num_q_heads = sliding.value_or(0);
+        if (const LayerGroup* group = Find(by_type, type)) {
           rule.request.theta = OfGroup(model, "rope_theta", *group);
-          rule.request.partial = OfGroup(model, "partial_rotary_factors", *group);
+          rule.request.partial = OfGroup(model, kShares, *group);
         }
         return rule;
       },
       out);
-  std::optional<int64_t> sliding = model.text.Integer("num_sliding_attention_heads", 1, kMaxHeads);
-  const auto other = model.text.Object("attention_other_setting");
-  if (!sliding && other) sliding = other->Integer("num_attention_heads", 1, kMaxHeads);
-  for (LayerEncoding& layer : out.layers) {
-    layer.num_kv_heads = HeadsOr(model.text, "num_attention_groups", layer.num_kv_heads);
-    if (layer.layer_type == kSliding && sliding) layer.num_q_heads = *sliding;
-  }
 }
 
 void ReadUltraBert(const Model& model, ModelEncoding& out) {
-  std::vector<int64_t> windows;
-  if (model.text.IsList("attention_windows")) {
-    windows = model.text.Integers("attention_windows", 0, int64_t{1} << 31).value_or(std::vector<int64_t>());
-  }
+  const std::vector<int64_t> windows = LayerIntegers(model, "attention_windows", int64_t{1} << 31);
   std::vector<LayerGroup> groups = GroupsOr(model, [&](int64_t i, int64_t) -> std::string {
     if (!windows.empty())
       return i < static_cast<int64_t>(windows.size()) && windows[i] == 0 ? std::string(kFull) : std::string(kSliding);
@@ -109,12 +107,12 @@ void ReadUltraBert(const Model& model, ModelEncoding& out) {
     model.problems->Warn(model.text.PathOf("rope_theta"),
                          "one base for all layers; transformers 5 refuses a number here: the class reads a list");
   }
-  const std::vector<LayerGroup> by_name = groups;
+  const std::vector<LayerGroup> by_type = groups;
   ReadGroups(
       model, std::move(groups),
-      [&](std::string_view name) {
+      [&](std::string_view type) {
         GroupRule rule = DefaultRule(model);
-        if (const LayerGroup* group = Find(by_name, name)) rule.request.theta = OfGroup(model, "rope_theta", *group);
+        if (const LayerGroup* group = Find(by_type, type)) rule.request.theta = OfGroup(model, "rope_theta", *group);
         return rule;
       },
       out);
@@ -140,15 +138,21 @@ std::vector<LayerGroup> Dots3Groups(const Model& model) {
 // Widths and heads of one layer type: per_layer_config of its first layer, the swa_* keys, the model's own.
 struct Dots3Slice {
   int64_t nope = 0, rope = 0, heads = 0, kv_heads = 0;
+  NumberSource nope_from = {}, rope_from = {};
 };
 
 Dots3Slice SliceOf(const Model& model, const LayerGroup* group, bool sliding, std::vector<Note>& defaults) {
   const auto given = group ? LayerOverrides(model, *group) : std::nullopt;
   const bool own = model.text.IsObject("per_layer_config");
+  NumberSource from;  // of the number that was read last
   const auto read = [&](std::string_view key, int64_t most, int64_t of_class, int64_t of_sliding) {
-    if (given && given->Has(key)) return given->Integer(key, 1, most).value_or(0);
+    if (given && given->Has(key)) {
+      from = {given->PathOf(key)};
+      return given->Integer(key, 1, most).value_or(0);
+    }
     const std::string alias = absl::StrCat("swa_", absl::string_view(key.data(), key.size()));
     const std::string name = sliding && !own ? alias : std::string(key);
+    from = model.From(name);
     if (model.text.Has(name)) return model.text.Integer(name, 1, most).value_or(0);
     const int64_t value = sliding && !own ? of_sliding : of_class;
     if (value != 0) defaults.push_back({model.text.PathOf(name), DefaultText(model, absl::StrCat(value))});
@@ -156,11 +160,18 @@ Dots3Slice SliceOf(const Model& model, const LayerGroup* group, bool sliding, st
   };
   Dots3Slice slice;
   slice.nope = read("qk_nope_head_dim", kMaxHeadDim, 128, 192);
+  slice.nope_from = from;
   slice.rope = read("qk_rope_head_dim", kMaxHeadDim, 64, 0);
-  if (slice.rope == 0) {  // the sliding layers' rest of the head
-    slice.rope = read("head_dim", kMaxHeadDim, 256, 256) - slice.nope;
-    if (slice.rope < 1) {
-      model.problems->Fail(model.text.PathOf("swa_qk_nope_head_dim"), absl::StrCat(slice.nope), "less than swa_head_dim");
+  slice.rope_from = from;
+  if (slice.rope == 0 && model.problems->ok()) {  // the sliding layers' rest of the head
+    const int64_t head_dim = read("head_dim", kMaxHeadDim, 256, 256);
+    slice.rope = head_dim - slice.nope;
+    slice.rope_from = {from.path, absl::StrCat(" (swa_head_dim ", head_dim, " - swa_qk_nope_head_dim ", slice.nope, ")")};
+    if (slice.rope < 1 && slice.nope_from.made.empty()) {
+      model.problems->Fail(slice.nope_from.path, absl::StrCat(slice.nope), absl::StrCat("less than head_dim, ", head_dim));
+    } else if (slice.rope < 1) {
+      model.problems->Fail(from.path, absl::StrCat(head_dim, from.made),
+                           absl::StrCat("more than qk_nope_head_dim, ", slice.nope, slice.nope_from.made));
     }
   }
   slice.heads = read("num_attention_heads", kMaxHeads, model.family->heads, 64);
@@ -176,7 +187,7 @@ void ReadDots3Note(const Model& model, ModelEncoding& out) {
   const std::vector<LayerGroup> by_name = groups;
   const bool flat = FlatRopeDict(model).has_value();
   for (const LayerGroup& group : by_name) {
-    const bool sliding = group.name == kSliding || group.entry == kSliding;
+    const bool sliding = TypeOf(group) == kSliding;
     std::vector<Note> defaults;
     const Dots3Slice slice = SliceOf(model, &group, sliding, defaults);
     if (!model.problems->ok()) return;
@@ -186,7 +197,9 @@ void ReadDots3Note(const Model& model, ModelEncoding& out) {
         [&](std::string_view) {
           GroupRule rule = DefaultRule(model);
           rule.request.head_dim = slice.nope + slice.rope;
+          rule.request.from["head_dim"] = slice.nope_from;
           rule.request.rotary_dim = slice.rope;
+          rule.request.from["rotary_dim"] = slice.rope_from;
           rule.request.first_channel = slice.nope;
           // A dict for all layer types gives them one base.
           if (sliding && !flat) rule.request.theta_key = "swa_rope_theta";

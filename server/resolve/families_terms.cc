@@ -47,10 +47,13 @@ DebertaKeys ReadDebertaKeys(const Model& model) {
   DebertaKeys keys;
   keys.first_version = model.family->model_type == "deberta";
   const std::vector<std::string> names = TermNames(model);
+  bool others = false;
   for (const std::string& name : names) {
     keys.c2p = keys.c2p || name == "c2p";
     keys.p2c = keys.p2c || name == "p2c";
-    if (name == "c2p" || name == "p2c") continue;
+    others = others || (name != "c2p" && name != "p2c");
+  }
+  if (others) {
     model.problems->Warn(model.text.PathOf("pos_att_type"),
                          keys.first_version ? "a name other than c2p and p2c makes no term, though it counts in the scale"
                                             : "names other than c2p and p2c are not read");
@@ -158,7 +161,8 @@ int64_t NeededHeadDim(const Model& model, LayerEncoding& layer, std::string_view
 int64_t SinusoidDim(const Model& model, LayerEncoding& layer) {
   const int64_t dim = model.Hidden(layer.defaults);
   if (model.problems->ok() && (dim < 2 || dim % 2 != 0)) {
-    model.problems->Fail(model.text.PathOf(model.text.FirstOf({"hidden_size", "d_model"})), absl::StrCat(dim),
+    const NumberSource from = model.From("hidden_size");
+    model.problems->Fail(from.path, absl::StrCat(dim, from.made),
                          "an even number, at least 2: half of the columns are sines");
   }
   return dim;

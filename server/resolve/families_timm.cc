@@ -59,9 +59,8 @@ constexpr std::string_view kConvolutional[] = {
 
 // The side of the image in pixels: the name's, or model_args.img_size.
 int64_t ImageSide(const Model& model, int64_t of_name) {
-  if (!model.text.IsObject("model_args")) return of_name;
   const auto arguments = model.text.Object("model_args");
-  return arguments->IsNumber("img_size") ? arguments->Integer("img_size", 1, int64_t{1} << 15).value_or(of_name) : of_name;
+  return arguments ? arguments->Integer("img_size", 1, int64_t{1} << 15).value_or(of_name) : of_name;
 }
 
 void ReadPerceptionEncoder(const Model& model, std::string_view key, const PerceptionEncoder& kind, ModelEncoding& out) {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "server/resolve/class_tables.h"
 #include "server/resolve/needed_weights.h"
@@ -13,25 +14,66 @@ namespace {
 
 constexpr int64_t kMaxWindow = 4096;
 constexpr int64_t kMostStages = 9;  // that a formula can name
+constexpr size_t kMostBlocks = 16;  // entries of Dinat's depths
+
+// How many stages a model has, and the key that says so.
+struct Stages {
+  std::string_view key;
+  size_t count;
+};
+
+// A list with a number for each stage of the model; of a longer one transformers takes the first entries.
+std::vector<int64_t> OfStages(const Model& model, std::string_view key, const Stages& stages, int64_t most,
+                              const std::vector<int64_t>& of_class, std::vector<Note>& defaults) {
+  const bool given = model.text.Has(key);
+  std::vector<int64_t> list = of_class;
+  if (given) {
+    list = model.text.Integers(key, 1, most).value_or(std::vector<int64_t>());
+  } else {
+    defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat("[", absl::StrJoin(list, ", "), "]"))});
+  }
+  if (!model.problems->ok()) return {};
+  if (list.size() < stages.count) {
+    given ? model.problems->Fail(model.text.PathOf(key), absl::StrCat(list.size(), " entries"),
+                                 absl::StrCat("one for each of the ", stages.count, " stages of ", std::string(stages.key)))
+          : model.problems->Fail(model.text.PathOf(stages.key), absl::StrCat(stages.count, " stages"),
+                                 absl::StrCat("at most ", list.size(), " without ", std::string(key)));
+    return {};
+  }
+  if (given && list.size() > stages.count) {
+    model.problems->Warn(model.text.PathOf(key), absl::StrCat("has ", list.size(), " entries for ", stages.count,
+                                                              " stages: the others are not read"));
+  }
+  list.resize(stages.count);
+  return list;
+}
 
 }  // namespace
 
 void ReadPvt(const Model& model, ModelEncoding& out) {
-  constexpr int64_t kPatches[] = {4, 2, 2, 2};
-  constexpr int64_t kWidths[] = {64, 128, 320, 512};
-  constexpr int64_t kOfClass = 4;
-  const int64_t stages = model.text.Integer("num_encoder_blocks", 1, kMostStages).value_or(kOfClass);
+  constexpr std::string_view kStages = "num_encoder_blocks";
+  std::vector<Note> of_all;
+  const int64_t stages = model.text.Integer(kStages, 1, kMostStages).value_or(4);
+  if (!model.text.Has(kStages)) of_all.push_back({model.text.PathOf(kStages), DefaultText(model, "4")});
+  if (!model.problems->ok()) return;
+  const Stages count{kStages, static_cast<size_t>(stages)};
+  const auto patches = OfStages(model, "patch_sizes", count, kMaxWindow, {4, 2, 2, 2}, of_all);
+  const auto widths = OfStages(model, "hidden_sizes", count, kMaxDim, {64, 128, 320, 512}, of_all);
   for (int64_t i = 0; i < stages && model.problems->ok(); ++i) {
-    const auto of_class = [&](const int64_t* list) { return i < kOfClass ? list[i] : 0; };
-    std::vector<Note> defaults;
+    std::vector<Note> defaults = of_all;
     // The first stage sees the image, each later one half of what the one before it saw, of a quarter at first.
-    const std::string side = absl::StrCat("(image_size=224 / ", i == 0 ? 1 : int64_t{1} << (i + 1), " / patch_sizes.", i,
-                                          "=", of_class(kPatches), ")");
+    const std::string side =
+        absl::StrCat("(image_size=224 / ", i == 0 ? 1 : int64_t{1} << (i + 1), " / ", patches[static_cast<size_t>(i)], ")");
     const bool last = i == stages - 1;
     LearnedSpec spec;
     spec.num_positions = Evaluate(model, absl::StrCat(side, " * ", side, last ? " + 1" : ""), defaults);
-    spec.dim = Evaluate(model, absl::StrCat("hidden_sizes.", i, "=", of_class(kWidths)), defaults);
+    spec.dim = widths[static_cast<size_t>(i)];
     spec.position_offset = last ? 1 : 0;
+    if (model.problems->ok() && spec.num_positions < (last ? 2 : 1)) {
+      model.problems->Fail(model.text.PathOf("patch_sizes"),
+                           absl::StrCat(patches[static_cast<size_t>(i)], " in stage ", i + 1),
+                           "at most what the stage sees of image_size");
+    }
     if (!model.problems->ok()) return;
     const size_t before = out.layers.size();
     AddLearned(model, absl::StrCat("stage", i + 1, ".embedding"), spec, out);
@@ -66,26 +108,26 @@ void ReadSegGpt(const Model& model, ModelEncoding& out) {
 }
 
 void ReadDinat(const Model& model, ModelEncoding& out) {
+  constexpr std::string_view kDepths = "depths", kKernel = "kernel_size";
   std::vector<Note> defaults;
-  const auto list = [&](std::string_view key, std::vector<int64_t> of_class) {
-    if (const auto given = model.text.Integers(key, 1, kMaxHeads)) return *given;
-    defaults.push_back(
-        {model.text.PathOf(key), DefaultText(model, absl::StrCat("the list that starts with ", of_class[0]))});
-    return of_class;
-  };
-  const auto depths = list("depths", {3, 4, 6, 5});
-  const auto heads = list("num_heads", {2, 4, 8, 16});
-  const int64_t kernel = model.text.Integer("kernel_size", 1, kMaxWindow).value_or(7);
-  if (!model.problems->ok()) return;
-  if (heads.size() < depths.size()) {
-    return model.problems->Fail(model.text.PathOf("num_heads"), absl::StrCat(heads.size(), " entries"),
-                                absl::StrCat("one for each of the ", depths.size(), " stages of depths"));
+  const int64_t listed = model.text.ListSize(kDepths);
+  if (model.text.IsList(kDepths) && (listed == 0 || listed > static_cast<int64_t>(kMostBlocks))) {
+    return model.problems->Fail(model.text.PathOf(kDepths), absl::StrCat(listed, " entries"),
+                                absl::StrCat("1 … ", kMostBlocks));
   }
+  const size_t stages = model.text.IsList(kDepths) ? static_cast<size_t>(listed) : 4;
+  const Stages count{kDepths, stages};
+  const auto depths = OfStages(model, kDepths, count, kMaxLayers, {3, 4, 6, 5}, defaults);
+  const auto heads = OfStages(model, "num_heads", count, kMaxHeads, {2, 4, 8, 16}, defaults);
+  const auto given = model.text.Integer(kKernel, 1, kMaxWindow);
+  if (!given) defaults.push_back({model.text.PathOf(kKernel), DefaultText(model, "7")});
+  if (!model.problems->ok()) return;
+  const int64_t kernel = given.value_or(7);
   int64_t first = 0;
-  for (size_t stage = 0; stage < std::min<size_t>(depths.size(), 32) && model.problems->ok(); ++stage) {
+  for (size_t stage = 0; stage < stages && model.problems->ok(); ++stage) {
     LayerEncoding layer;
     layer.layer_type = absl::StrCat("stage", stage + 1);
-    layer.layers.resize(static_cast<size_t>(std::min(depths[stage], kMaxLayers)));
+    layer.layers.resize(static_cast<size_t>(depths[stage]));
     std::iota(layer.layers.begin(), layer.layers.end(), first);
     first += depths[stage];
     layer.num_q_heads = layer.num_kv_heads = heads[stage];

@@ -57,7 +57,7 @@ void ReadUnknown(const Model& model, ModelEncoding& out) {
     return;
   }
   read_as("LLaMA's: pairs (i, i + rotary_dim/2), base 10000 unless the file says otherwise");
-  if (model.text.IsList("no_rope_layers")) return ReadNopeList(model, out);
+  if (model.text.Has("no_rope_layers")) return ReadNopeList(model, out);
   if (!model.text.FirstOf({"rope_local_base_freq", "swa_rope_theta", "local_rope_theta"}).empty()) {
     return ReadSecondBase(model, out);
   }

@@ -46,7 +46,9 @@ Extent PatchGrid(const Model& model, int64_t image_of_class, int64_t patch_of_cl
   if (!model.problems->ok()) return {};
   const Extent grid{image.height / patch.height, image.width / patch.width};
   if (std::min(grid.height, grid.width) > 0) return grid;
-  model.problems->Fail(model.text.PathOf("patch_size"), absl::StrCat(patch.height), "at most image_size");
+  const NumberSource from = model.From("patch_size");
+  model.problems->Fail(from.path, absl::StrCat(patch.height, from.made),
+                       absl::StrCat("at most image_size, ", std::min(image.height, image.width)));
   return {};
 }
 
@@ -58,9 +60,9 @@ struct Stages {
   std::vector<Note> defaults;
 };
 
-std::vector<int64_t> StageList(const Model& model, std::string_view key, int64_t low, std::vector<int64_t> of_class,
+std::vector<int64_t> StageList(const Model& model, std::string_view key, int64_t high, std::vector<int64_t> of_class,
                                Stages& stages) {
-  if (model.text.Has(key)) return model.text.Integers(key, low, kMaxHeads).value_or(std::vector<int64_t>());
+  if (model.text.Has(key)) return model.text.Integers(key, 1, high).value_or(std::vector<int64_t>());
   stages.defaults.push_back(
       {model.text.PathOf(key), DefaultText(model, absl::StrCat("the list that starts with ", of_class[0]))});
   return of_class;
@@ -82,10 +84,10 @@ Stages ReadStages(const Model& model, bool continuous) {
   const std::string_view given = model.text.FirstOf({"num_heads", "num_attention_heads"});
   const std::string_view heads = given.empty() ? "num_heads" : given;
   const bool restoration = model.family->model_type == "swin2sr";
-  stages.depths =
-      StageList(model, "depths", 1, restoration ? std::vector<int64_t>(6, 6) : std::vector<int64_t>{2, 2, 6, 2}, stages);
-  stages.heads =
-      StageList(model, heads, 1, restoration ? std::vector<int64_t>(6, 6) : std::vector<int64_t>{3, 6, 12, 24}, stages);
+  stages.depths = StageList(model, "depths", kMaxLayers,
+                            restoration ? std::vector<int64_t>(6, 6) : std::vector<int64_t>{2, 2, 6, 2}, stages);
+  stages.heads = StageList(model, heads, kMaxHeads,
+                           restoration ? std::vector<int64_t>(6, 6) : std::vector<int64_t>{3, 6, 12, 24}, stages);
   stages.pretrained.assign(stages.depths.size(), 0);
   if (!model.problems->ok()) return stages;
   if (stages.depths.empty() || stages.depths.size() > kMaxStages) {
@@ -105,7 +107,7 @@ Stages ReadStages(const Model& model, bool continuous) {
 std::vector<int64_t> Blocks(const Stages& stages, size_t stage) {
   const int64_t first =
       std::accumulate(stages.depths.begin(), stages.depths.begin() + static_cast<int64_t>(stage), int64_t{0});
-  std::vector<int64_t> blocks(static_cast<size_t>(std::min(stages.depths[stage], kMaxLayers)));
+  std::vector<int64_t> blocks(static_cast<size_t>(stages.depths[stage]));
   std::iota(blocks.begin(), blocks.end(), first);
   return blocks;
 }

@@ -1,7 +1,9 @@
 #include "server/resolve/family.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,6 +14,35 @@ namespace {
 
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
+
+// Names in use for one thing; of those that a file has, the first counts.
+using Names = std::span<const std::string_view>;
+constexpr std::string_view kHiddenKeys[] = {"hidden_size", "d_model", "n_embd", "emb_dim", "dim", "model_dim"};
+constexpr std::string_view kHeadKeys[] = {"num_attention_heads",
+                                          "n_head",
+                                          "n_heads",
+                                          "num_heads",
+                                          "decoder_attention_heads",
+                                          "encoder_attention_heads",
+                                          "decoder_num_attention_heads",
+                                          "encoder_num_attention_heads"};
+constexpr std::string_view kKvHeadKeys[] = {"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"};
+constexpr std::string_view kHeadDimKeys[] = {"head_dim", "kv_channels", "attention_head_dim", "attention_head_size"};
+constexpr std::string_view kLayerKeys[] = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
+constexpr std::string_view kLengthKeys[] = {
+    "max_position_embeddings", "n_positions", "max_seq_len",     "max_sequence_length", "seq_length",
+    "max_target_positions",    "n_ctx",       "model_max_length"};
+constexpr std::string_view kPaddingKeys[] = {"pad_token_id", "padding_idx", "pad_index"};
+
+bool IsOneOf(Names names, std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); }
+
+std::string_view FirstOf(const JsonObject& object, Names names) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](std::string_view name) { return object.Has(name); });
+  return found == names.end() ? std::string_view() : *found;
+}
+
+// DefaultText without the number.
+std::string OfClass(const Model& model) { return absl::StrCat(" (default of class ", model.type_name, ")"); }
 
 }  // namespace
 
@@ -50,30 +81,31 @@ int64_t FromClass(const Model& model, std::string_view key, int64_t value, std::
 }  // namespace
 
 const Family* FindFamily(std::string_view name) {
-  const std::string wanted = NormalisedFamilyName(name);
-  for (const std::span<const Family> table : {RopeFamilies(), OtherFamilies(), LearnedFamilies(), TransformersFamilies1(),
-                                              TransformersFamilies2(), TransformersFamilies3()}) {
-    for (const Family& family : table) {
-      if (family.model_type == wanted) return &family;
+  static const auto* const families = [] {
+    auto* all = new std::unordered_map<std::string_view, const Family*>;
+    for (const std::span<const Family> table : {RopeFamilies(), OtherFamilies(), LearnedFamilies(), TransformersFamilies1(),
+                                                TransformersFamilies2(), TransformersFamilies3()}) {
+      for (const Family& family : table) all->emplace(family.model_type, &family);
     }
-  }
-  return nullptr;
+    return all;
+  }();
+  const auto found = families->find(NormalisedFamilyName(name));
+  return found == families->end() ? nullptr : found->second;
 }
 
 const Family* FindFamilyOfArchitecture(std::string_view architecture) { return FindFamily(ClassStem(architecture)); }
 
 int64_t Model::Hidden(std::vector<Note>& defaults) const {
   const std::string_view own = family->width_key;
-  if (!own.empty() && text.IsNumber(own)) return text.Integer(own, 1, kMaxWidth).value_or(0);
+  if (!own.empty() && text.Has(own)) return text.Integer(own, 1, kMaxWidth).value_or(0);
   if (!own.empty() && family->width != 0) return FromClass(*this, own, family->width, defaults);
-  const auto key = text.FirstOf({"hidden_size", "d_model", "n_embd", "emb_dim", "dim", "model_dim"});
+  const auto key = FirstOf(text, kHiddenKeys);
   if (!key.empty()) return text.Integer(key, 1, kMaxWidth).value_or(0);
   return FromClass(*this, "hidden_size", family->hidden, defaults);
 }
 
 int64_t Model::Heads(std::vector<Note>& defaults) const {
-  const auto key = text.FirstOf({"num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
-                                 "encoder_attention_heads", "decoder_num_attention_heads", "encoder_num_attention_heads"});
+  const auto key = FirstOf(text, kHeadKeys);
   // A list of heads per stage belongs to kinds that this reader does not serve.
   if (!key.empty() && text.IsList(key)) return 0;
   if (!key.empty()) return text.Integer(key, 1, kMaxHeads).value_or(0);
@@ -84,7 +116,7 @@ int64_t Model::KvHeads(std::vector<Note>& defaults) const {
   if (text.IsTrue("multi_query_attention") && text.Has("multi_query_group_num")) {
     return text.Integer("multi_query_group_num", 1, kMaxHeads).value_or(0);
   }
-  const auto key = text.FirstOf({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"});
+  const auto key = FirstOf(text, kKvHeadKeys);
   if (!key.empty() && text.IsList(key)) return 0;
   if (!key.empty()) return text.Integer(key, 1, kMaxHeads).value_or(0);
   if (family->kv_heads != 0) return FromClass(*this, "num_key_value_heads", family->kv_heads, defaults);
@@ -93,7 +125,7 @@ int64_t Model::KvHeads(std::vector<Note>& defaults) const {
 }
 
 int64_t Model::NumLayers(std::vector<Note>& defaults) const {
-  const auto key = text.FirstOf({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  const auto key = FirstOf(text, kLayerKeys);
   if (!key.empty()) return text.Integer(key, 1, kMaxLayers).value_or(0);
   if (family->layers == 0) {
     problems->Fail(text.PathOf("num_hidden_layers"), "nothing", absl::StrCat("a whole number, 1 … ", kMaxLayers));
@@ -101,10 +133,7 @@ int64_t Model::NumLayers(std::vector<Note>& defaults) const {
   return FromClass(*this, "num_hidden_layers", family->layers, defaults);
 }
 
-std::string_view Model::MaxPositionKey() const {
-  return text.FirstOf({"max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length",
-                       "max_target_positions", "n_ctx", "model_max_length"});
-}
+std::string_view Model::MaxPositionKey() const { return FirstOf(text, kLengthKeys); }
 
 int64_t Model::MaxPosition() const {
   const std::string_view key = MaxPositionKey();
@@ -116,7 +145,7 @@ int64_t Model::MaxPosition() const {
 
 int64_t Model::HeadDim(std::vector<Note>& defaults, std::string_view override_key) const {
   std::string_view key = !override_key.empty() && text.Has(override_key) ? override_key : std::string_view();
-  if (key.empty()) key = text.FirstOf({"head_dim", "kv_channels", "attention_head_dim", "attention_head_size"});
+  if (key.empty()) key = FirstOf(text, kHeadDimKeys);
   if (!key.empty()) return text.Integer(key, 1, kMaxHeadDim).value_or(0);
   const std::string path = text.PathOf("head_dim");
   if (family->head_dim != 0) return FromClass(*this, "head_dim", family->head_dim, defaults);
@@ -131,6 +160,14 @@ int64_t Model::HeadDim(std::vector<Note>& defaults, std::string_view override_ke
     problems->Fail(path, "nothing", "head_dim, or both hidden_size and num_attention_heads");
     return 0;
   }
+  if (hidden < heads) {
+    const bool of_heads = !FirstOf(text, kHeadKeys).empty();
+    const NumberSource from = From(of_heads ? "num_attention_heads" : "hidden_size");
+    problems->Fail(from.path, absl::StrCat(of_heads ? heads : hidden, from.made),
+                   of_heads ? absl::StrCat("at most hidden_size, ", hidden, ": a head has at least one channel")
+                            : absl::StrCat("at least num_attention_heads, ", heads, ": a head has at least one channel"));
+    return 0;
+  }
   if (hidden % heads != 0) {
     problems->Warn(path, absl::StrCat("hidden_size ", hidden, " is not a multiple of num_attention_heads ", heads,
                                       ": the quotient is rounded down"));
@@ -138,6 +175,36 @@ int64_t Model::HeadDim(std::vector<Note>& defaults, std::string_view override_ke
   const int64_t head_dim = hidden / heads;
   defaults.push_back({path, absl::StrCat(head_dim, " (hidden_size ", hidden, " / num_attention_heads ", heads, ")")});
   return head_dim;
+}
+
+NumberSource Model::HeadDimFrom(std::string_view override_key) const {
+  if (!override_key.empty() && text.Has(override_key)) return {text.PathOf(override_key)};
+  if (const auto key = FirstOf(text, kHeadDimKeys); !key.empty()) return {text.PathOf(key)};
+  if (family->head_dim != 0) return {text.PathOf("head_dim"), OfClass(*this)};
+  std::vector<Note> ignored;
+  return {From("hidden_size").path,
+          absl::StrCat(" (hidden_size ", Hidden(ignored), " / num_attention_heads ", Heads(ignored), ")")};
+}
+
+NumberSource Model::From(std::string_view key) const {
+  if (const size_t dot = key.find('.'); dot != std::string_view::npos) {  // of a dict
+    const auto dict = text.IsObject(key.substr(0, dot)) ? text.Object(key.substr(0, dot)) : std::nullopt;
+    return {text.PathOf(key), dict && dict->Has(key.substr(dot + 1)) ? "" : OfClass(*this)};
+  }
+  std::string_view given = text.Has(key) ? key : std::string_view();
+  if (key == "hidden_size" && !family->width_key.empty()) {
+    if (text.Has(family->width_key)) return {text.PathOf(family->width_key)};
+    if (family->width != 0) return {text.PathOf(family->width_key), OfClass(*this)};
+  }
+  for (const Names& names : {Names(kHiddenKeys), Names(kHeadKeys), Names(kKvHeadKeys), Names(kHeadDimKeys),
+                             Names(kLayerKeys), Names(kLengthKeys), Names(kPaddingKeys)}) {
+    if (given.empty() && IsOneOf(names, key)) given = FirstOf(text, names);
+  }
+  return given.empty() ? NumberSource{text.PathOf(key), OfClass(*this)} : NumberSource{text.PathOf(given)};
+}
+
+void Model::Blame(const NumberSource& from, const SpecError& error) const {
+  problems->Fail(from.path, absl::StrCat(error.given, from.made), error.allowed);
 }
 
 bool Model::HasRopeKeys() const {

@@ -111,6 +111,12 @@ std::string NormalisedFamilyName(std::string_view name);
 const Family* FindFamily(std::string_view name);
 const Family* FindFamilyOfArchitecture(std::string_view architecture);
 
+// Where a number comes from: the path of the key that it was read from, and how it was made where it is not that key's own.
+struct NumberSource {
+  std::string path;
+  std::string made = {};  // " (hidden_size 96 / num_attention_heads 5)", " (default of class gpt2)"; may be empty
+};
+
 // A configuration while it is being read.
 struct Model {
   JsonObject file;        // the whole file
@@ -126,8 +132,15 @@ struct Model {
   int64_t NumLayers(std::vector<Note>& defaults) const;  // fails when needed and not said; ≤ kMaxLayers
   std::string_view MaxPositionKey() const;               // empty: the file does not say
   int64_t MaxPosition() const;                           // 0: not said; the class's default counts
-  // Fails when neither the file nor the class says. `override_key` (may be empty) goes first when it is there.
+  // At least 1, or 0 after an error: neither the file nor the class says, or a width below the number of heads.
+  // `override_key` (may be empty) goes first when it is there.
   int64_t HeadDim(std::vector<Note>& defaults, std::string_view override_key = {}) const;
+  NumberSource HeadDimFrom(std::string_view override_key = {}) const;  // what an error about it blames
+  // What an error about the value of `key` (or "dict.key") blames: the name under which the file has it (d_model for
+  // hidden_size …), else the class's default.
+  NumberSource From(std::string_view key) const;
+  // Fails with the violation of a spec, as one of the value that comes from there.
+  void Blame(const NumberSource& from, const SpecError& error) const;
 
   // Whether the file has any key that only rotating models have.
   bool HasRopeKeys() const;

@@ -135,7 +135,9 @@ bool JsonObject::IsNull(std::string_view key) const { return members_->contains(
 
 std::vector<std::string> JsonObject::Keys() const {
   std::vector<std::string> keys;
-  for (const auto& member : value_->GetObject()) keys.emplace_back(StringOf(member.name));
+  for (const auto& member : value_->GetObject()) {
+    if (members_->at(StringOf(member.name)) == &member.value) keys.emplace_back(StringOf(member.name));
+  }
   return keys;
 }
 
@@ -245,11 +247,11 @@ std::optional<std::vector<std::string>> JsonObject::Strings(std::string_view key
   });
 }
 
-std::optional<std::vector<JsonObject>> JsonObject::Objects(std::string_view key) const {
+std::optional<std::vector<JsonObject>> JsonObject::Objects(std::string_view key, size_t most) const {
   const Value* value = Find(key);
   if (!value) return std::nullopt;
-  if (!value->IsArray()) {
-    WrongType(PathOf(key), *value, "a list: each entry an object");
+  if (!value->IsArray() || value->Size() > most) {
+    WrongType(PathOf(key), *value, absl::StrCat("a list of at most ", most, " objects"));
     return std::nullopt;
   }
   std::vector<JsonObject> list;

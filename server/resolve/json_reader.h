@@ -53,7 +53,7 @@ class JsonObject {
   bool IsNull(std::string_view key) const;  // there and null
   bool IsTrue(std::string_view key) const { return Bool(key).value_or(false); }
   bool IsEmpty() const { return members_->empty(); }
-  std::vector<std::string> Keys() const;  // in the order of the file
+  std::vector<std::string> Keys() const;  // each once, in the order of the values that count
   std::string PathOf(std::string_view key) const;
   const std::string& path() const { return path_; }  // empty for the file itself
 
@@ -74,7 +74,7 @@ class JsonObject {
   std::optional<std::vector<double>> Numbers(std::string_view key) const;
   std::optional<std::vector<int64_t>> Integers(std::string_view key, int64_t low, int64_t high) const;
   std::optional<std::vector<std::string>> Strings(std::string_view key) const;
-  std::optional<std::vector<JsonObject>> Objects(std::string_view key) const;
+  std::optional<std::vector<JsonObject>> Objects(std::string_view key, size_t most) const;  // at most so many
 
   // The same for values of which only one type matters: any other type reads as absent.
   bool IsObject(std::string_view key) const;

@@ -1,9 +1,11 @@
 #include "server/resolve/layer_groups.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
@@ -93,23 +95,26 @@ void WarnNotNested(const Model& model, LayerEncoding& layer) {
 
 }  // namespace
 
+std::string_view TypeOf(const LayerGroup& group) { return group.name.empty() ? group.entry : group.name; }
+
 std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& group) {
-  if (group.layers.empty() || !model.text.IsObject("per_layer_config")) return std::nullopt;
-  const JsonObject all = *model.text.Object("per_layer_config");
-  const std::string number = absl::StrCat(group.layers.front());
-  for (const std::string& key : all.Keys()) {
-    const size_t zeros = std::min(key.find_first_not_of('0'), key.size() - 1);
-    if (key.substr(zeros) == number && all.IsObject(key)) return all.Object(key);
+  const auto all = model.text.Object("per_layer_config");
+  if (!all || group.layers.empty()) return std::nullopt;
+  std::string found;  // of several spellings of a number the last one counts, as in transformers
+  for (const std::string& key : all->Keys()) {
+    int64_t layer = 0;
+    if (absl::SimpleAtoi(key, &layer) && layer == group.layers.front()) found = key;
   }
-  return std::nullopt;
+  return found.empty() ? std::nullopt : all->Object(found);
 }
 
 std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names) {
   std::vector<LayerGroup> groups;
+  std::unordered_map<std::string_view, size_t> place;
   for (size_t i = 0; i < names.size(); ++i) {
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const LayerGroup& g) { return g.name == names[i]; });
-    if (group == groups.end()) group = groups.insert(groups.end(), LayerGroup{names[i], {}, {}, {}});
-    group->layers.push_back(static_cast<int64_t>(i));
+    const auto [at, fresh] = place.try_emplace(names[i], groups.size());
+    if (fresh) groups.push_back({names[i], {}, {}, {}});
+    groups[at->second].layers.push_back(static_cast<int64_t>(i));
   }
   return groups;
 }
@@ -117,32 +122,16 @@ std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names) {
 std::vector<LayerGroup> GroupsFromFile(const Model& model) {
   std::string_view key = model.text.FirstOf({"layer_types", "layers_block_type"});
   if (key.empty()) key = "layer_types";
-  auto names = model.text.Strings(key);
-  if (!names || names->empty()) return {};
-  if (static_cast<int64_t>(names->size()) > kMaxLayers) {
-    model.problems->Fail(model.text.PathOf(key), absl::StrCat(names->size(), " entries"),
-                         absl::StrCat("at most ", kMaxLayers));
-    return {};
-  }
-  for (size_t i = 0; i < names->size(); ++i) {
-    if ((*names)[i].size() <= kMaxLayerTypeLength) continue;
-    model.problems->Fail(absl::StrCat(model.text.PathOf(key), "[", i, "]"),
-                         absl::StrCat("a name of ", (*names)[i].size(), " bytes"),
-                         absl::StrCat("at most ", kMaxLayerTypeLength));
-    return {};
-  }
+  const std::vector<std::string> names = LayerNames(model, key);
+  if (names.empty()) return {};
   std::vector<Note> ignored;
   const std::string_view count_key = model.text.FirstOf({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
-  if (!count_key.empty() && model.NumLayers(ignored) != static_cast<int64_t>(names->size())) {
+  if (!count_key.empty() && model.NumLayers(ignored) != static_cast<int64_t>(names.size())) {
     model.problems->Warn(model.text.PathOf(key),
-                         absl::StrCat("has ", names->size(), " entries, not one per layer; they are taken as they stand"));
+                         absl::StrCat("has ", names.size(), " entries, not one per layer; they are taken as they stand"));
   }
-  std::vector<LayerGroup> groups = GroupByName(*names);
-  if (groups.size() > kMaxLayerTypes) {
-    model.problems->Fail(model.text.PathOf(key), absl::StrCat(groups.size(), " different types"),
-                         absl::StrCat("at most ", kMaxLayerTypes));
-    return {};
-  }
+  std::vector<LayerGroup> groups = GroupByName(names);
+  if (!FewTypes(model, key, groups)) return {};
   WarnUnknownTypes(model, key, groups);
   return WithAttention(model, key, std::move(groups));
 }
@@ -193,6 +182,37 @@ GroupRule DefaultRule(const Model& model) {
   return rule;
 }
 
+namespace {
+
+// What per_layer_config and the class's rule say of a group beside its dict.
+void AddFacts(const GroupRule& rule, const std::optional<JsonObject>& overrides, LayerEncoding& layer) {
+  const auto heads = [&](std::string_view key, int64_t of_rule, int64_t& count) {
+    if (of_rule != 0) count = of_rule;
+    if (overrides && overrides->Has(key)) count = overrides->Integer(key, 1, kMaxHeads).value_or(0);
+  };
+  heads("num_attention_heads", rule.num_q_heads, layer.num_q_heads);
+  heads("num_key_value_heads", rule.num_kv_heads, layer.num_kv_heads);
+  layer.defaults.insert(layer.defaults.end(), rule.defaults.begin(), rule.defaults.end());
+  if (layer.kind == PositionKind::kNone || !rule.query_scale.empty()) layer.query_scale = rule.query_scale;
+  if (layer.kind == PositionKind::kNone || rule.query_scale_rule) layer.query_scale_rule = rule.query_scale_rule;
+}
+
+// The width of a group's heads: its first layer's own, the rule's, the model's.
+void ReadHeadDim(const Model& model, const GroupRule& rule, const std::optional<JsonObject>& overrides, RopeRequest& request,
+                 std::vector<Note>& defaults) {
+  constexpr std::string_view kKey = "head_dim";
+  if (overrides && overrides->Has(kKey)) {
+    request.head_dim = overrides->Integer(kKey, 1, kMaxHeadDim).value_or(0);
+    request.from[std::string(kKey)] = {overrides->PathOf(kKey)};
+  } else if (request.head_dim != 0) {
+    defaults = rule.head_defaults;
+  } else {
+    request.head_dim = model.HeadDim(defaults);
+  }
+}
+
+}  // namespace
+
 void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf& rule_of, ModelEncoding& out) {
   rapidjson::Document storage;
   std::vector<Note> class_dict;
@@ -203,7 +223,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
   if (groups.empty()) groups.push_back({});
   for (const LayerGroup& group : groups) {
     if (!model.problems->ok()) return;
-    GroupRule rule = rule_of(group.name);
+    GroupRule rule = rule_of(TypeOf(group));
     RopeRequest& request = rule.request;
     request.layer_type = group.name;
     request.entry = group.entry;
@@ -212,18 +232,14 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     const std::optional<JsonObject>* nested = group.name.empty() && group.entry.empty() && dicts.nested.size() == 1
                                                   ? &dicts.nested.front().second
                                                   : dicts.Nested(group.entry.empty() ? group.name : group.entry);
+    const auto overrides = LayerOverrides(model, group);
     if (!rule.rotates || (nested && !*nested) || !HasAttention(group.name)) {
       out.layers.push_back(NoPositions(model, group));
-      out.layers.back().query_scale = rule.query_scale;
-      out.layers.back().query_scale_rule = rule.query_scale_rule;
+      AddFacts(rule, overrides, out.layers.back());
       continue;
     }
     std::vector<Note> head_defaults;
-    const auto overrides = LayerOverrides(model, group);
-    if (overrides && overrides->Has("head_dim")) {
-      request.head_dim = overrides->Integer("head_dim", 1, kMaxHeadDim).value_or(0);
-    }
-    if (request.head_dim == 0) request.head_dim = model.HeadDim(head_defaults);
+    ReadHeadDim(model, rule, overrides, request, head_defaults);
     if (!model.problems->ok()) return;
     request.class_dict = !class_dict.empty() && (nested || dicts.flat);
     if (nested) {
@@ -236,15 +252,9 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     layer.defaults.insert(layer.defaults.begin(), head_defaults.begin(), head_defaults.end());
     layer.defaults.insert(layer.defaults.end(), class_dict.begin(), class_dict.end());
     layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
-    if (overrides && overrides->Has("num_attention_heads")) {
-      layer.num_q_heads = overrides->Integer("num_attention_heads", 1, kMaxHeads).value_or(0);
-    }
-    if (overrides && overrides->Has("num_key_value_heads")) {
-      layer.num_kv_heads = overrides->Integer("num_key_value_heads", 1, kMaxHeads).value_or(0);
-    }
     if (!nested && !dicts.nested.empty()) WarnNotNested(model, layer);
-    if (!rule.query_scale.empty()) layer.query_scale = rule.query_scale;
-    if (rule.query_scale_rule) layer.query_scale_rule = rule.query_scale_rule;
+    AddFacts(rule, overrides, layer);
+    layer.warnings.insert(layer.warnings.end(), rule.warnings.begin(), rule.warnings.end());
     out.layers.push_back(std::move(layer));
   }
 }

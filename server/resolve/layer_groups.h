@@ -20,17 +20,36 @@ struct LayerGroup {
   std::string entry;            // its name in a nested dict; empty: `name`
 };
 
+// The type that a group's layers have in the file: rules of classes go by it, also where the group has no name.
+std::string_view TypeOf(const LayerGroup& group);
+
 // What a family knows about one group before its dict is read; the fields are those of RopeRequest.
 struct GroupRule {
   bool rotates = true;
   RopeRequest request;
   std::string query_scale;                         // of the group's layers, whether they rotate or not
   std::optional<QueryScaleRule> query_scale_rule;  // the same
+  int64_t num_q_heads = 0, num_kv_heads = 0;       // the same; 0: the model's
+  std::vector<Note> defaults;                      // the same
+  std::vector<Note> warnings;                      // of layers that rotate
+  std::vector<Note> head_defaults;                 // of request.head_dim, where it counts
 };
-using RuleOf = std::function<GroupRule(std::string_view group)>;
+// `type` is TypeOf the group; empty where the file names no type.
+using RuleOf = std::function<GroupRule(std::string_view type)>;
 
 // Groups by the list of names, in order of first appearance.
 std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names);
+
+// The names at `key`, one for each layer; empty when there are none, or after an error: more than kMaxLayers names, or one
+// longer than kMaxLayerTypeLength.
+std::vector<std::string> LayerNames(const Model& model, std::string_view key);
+
+// The same of whole numbers, 0 … `high`.
+std::vector<int64_t> LayerIntegers(const Model& model, std::string_view key, int64_t high);
+std::vector<double> LayerNumbers(const Model& model, std::string_view key);  // finite ones
+
+// Whether there are at most kMaxLayerTypes groups, else an error at `key`.
+bool FewTypes(const Model& model, std::string_view key, const std::vector<LayerGroup>& groups);
 
 // Groups from the file's layer_types; empty when it has none. Layers that carry no attention are left out, and when just
 // one type remains beside them, that is the model's single schedule, without a name.
@@ -53,7 +72,7 @@ void NotePattern(const Model& model, std::string_view key, std::vector<LayerGrou
 GroupRule DefaultRule(const Model& model);
 
 // What the file gives a group's first layer apart. transformers 5.20 and later saves it under the layer's number:
-// "per_layer_config": {"05": {"head_dim": 512}}.
+// "per_layer_config": {"05": {"head_dim": 512}}. Keys are numbers, with or without zeros in front; others are not read.
 std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& group);
 
 // Reads every group. An empty list stands for one group without a name, or for the entries of a nested dict.

@@ -1,4 +1,4 @@
-// Layers by lists of flags and of bases.
+// Lists with an entry for every layer: names, flags, bases.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,15 +10,52 @@
 #include "server/resolve/layer_patterns.h"
 
 namespace phasor::server {
+namespace {
+
+// Whether the list at `key`, where there is one, has no more entries than a model has layers at most.
+bool FewLayers(const Model& model, std::string_view key) {
+  const int64_t count = model.text.ListSize(key);
+  if (count <= kMaxLayers) return true;
+  model.problems->Fail(model.text.PathOf(key), absl::StrCat(count, " entries"), absl::StrCat("at most ", kMaxLayers));
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> LayerNames(const Model& model, std::string_view key) {
+  if (!FewLayers(model, key)) return {};
+  std::vector<std::string> names = model.text.Strings(key).value_or(std::vector<std::string>());
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].size() <= kMaxLayerTypeLength) continue;
+    model.problems->Fail(absl::StrCat(model.text.PathOf(key), "[", i, "]"),
+                         absl::StrCat("a name of ", names[i].size(), " bytes"),
+                         absl::StrCat("at most ", kMaxLayerTypeLength));
+    return {};
+  }
+  return names;
+}
+
+std::vector<int64_t> LayerIntegers(const Model& model, std::string_view key, int64_t high) {
+  if (!FewLayers(model, key)) return {};
+  return model.text.Integers(key, 0, high).value_or(std::vector<int64_t>());
+}
+
+std::vector<double> LayerNumbers(const Model& model, std::string_view key) {
+  if (!FewLayers(model, key)) return {};
+  return model.text.Numbers(key).value_or(std::vector<double>());
+}
+
+bool FewTypes(const Model& model, std::string_view key, const std::vector<LayerGroup>& groups) {
+  if (groups.size() <= kMaxLayerTypes) return true;
+  model.problems->Fail(model.text.PathOf(key), absl::StrCat(groups.size(), " different types"),
+                       absl::StrCat("at most ", kMaxLayerTypes));
+  return false;
+}
 
 std::vector<LayerGroup> RopeAndNope(const Model& model) {
   std::vector<Note> ignored;
-  auto flags = model.text.Integers("no_rope_layers", 0, 1).value_or(std::vector<int64_t>());
-  if (static_cast<int64_t>(flags.size()) > kMaxLayers) {
-    model.problems->Fail(model.text.PathOf("no_rope_layers"), absl::StrCat(flags.size(), " entries"),
-                         absl::StrCat("at most ", kMaxLayers));
-    return {};
-  }
+  std::vector<int64_t> flags = LayerIntegers(model, "no_rope_layers", 1);
+  if (!model.problems->ok()) return {};
   const bool from_class = flags.empty();
   if (from_class) {
     const int64_t interval = model.text.Integer("no_rope_layer_interval", 1, kMaxLayers).value_or(4);
@@ -43,12 +80,7 @@ namespace {
 // The bases of the file, or the class's: its NoPE layers are every fourth, counted from the last.
 std::vector<double> LayerBases(const Model& model, bool own_bases) {
   constexpr std::string_view kKey = "layer_rope_theta";
-  std::vector<double> bases = model.text.Numbers(kKey).value_or(std::vector<double>());
-  if (static_cast<int64_t>(bases.size()) > kMaxLayers) {
-    model.problems->Fail(model.text.PathOf(kKey), absl::StrCat(bases.size(), " entries"),
-                         absl::StrCat("at most ", kMaxLayers));
-    return {};
-  }
+  std::vector<double> bases = LayerNumbers(model, kKey);
   for (size_t i = 0; i < bases.size(); ++i) {
     if (bases[i] >= 0) continue;
     model.problems->Fail(absl::StrCat(model.text.PathOf(kKey), "[", i, "]"), FormatNumber(bases[i]),
@@ -63,12 +95,16 @@ std::vector<double> LayerBases(const Model& model, bool own_bases) {
 
 // The file's layer types, where layers of one type have one base.
 std::vector<std::string> TypesThatFit(const Model& model, const std::vector<double>& bases) {
-  auto types = model.text.Strings("layer_types").value_or(std::vector<std::string>());
-  if (types.size() != bases.size()) return {};
-  std::map<std::string, std::set<double>> seen;
-  for (size_t i = 0; i < types.size(); ++i) seen[types[i]].insert(bases[i]);
-  const bool fit = std::all_of(seen.begin(), seen.end(), [](const auto& each) { return each.second.size() == 1; });
-  return fit && seen.size() > 1 ? types : std::vector<std::string>();
+  constexpr std::string_view kKey = "layer_types";
+  std::vector<std::string> types = LayerNames(model, kKey);
+  const std::vector<LayerGroup> groups = GroupByName(types);
+  if (!FewTypes(model, kKey, groups) || types.size() != bases.size()) return {};
+  const auto base_of = [&](int64_t layer) { return bases[static_cast<size_t>(layer)]; };
+  const bool fit = std::all_of(groups.begin(), groups.end(), [&](const LayerGroup& group) {
+    return std::all_of(group.layers.begin(), group.layers.end(),
+                       [&](int64_t layer) { return base_of(layer) == base_of(group.layers.front()); });
+  });
+  return fit && groups.size() > 1 ? types : std::vector<std::string>();
 }
 
 }  // namespace
@@ -80,8 +116,11 @@ void ReadLayerBases(const Model& model, bool own_bases, ModelEncoding& out) {
   if (!own_bases) {
     for (double& base : bases) base = base == 0 ? 0 : 1;
   }
-  const bool several = std::set<double>(bases.begin(), bases.end()).size() > 2;
+  std::set<double> different(bases.begin(), bases.end());
+  different.erase(0);
+  const bool several = different.size() > 1;
   std::vector<std::string> names = TypesThatFit(model, bases);
+  if (!model.problems->ok()) return;
   for (size_t i = names.size(); i < bases.size(); ++i) {
     names.push_back(bases[i] == 0 ? "nope_layers"
                     : several     ? absl::StrCat("theta_", FormatNumber(bases[i]))

@@ -41,6 +41,7 @@ struct ClassLayers {
   std::string_view key = {};  // of the period
   Rotating rotating = Rotating::kAll;
   int64_t global_head_dim = 0;
+  int64_t global_kv_heads = 0;  // 0: the others'
 };
 
 constexpr std::string_view kInterval = "full_attention_interval";
@@ -51,12 +52,13 @@ const ClassLayers kClasses[] = {
     {"beam", &EveryAndLast, 6},
     {"cohere2moe", nullptr, 0, {}, Rotating::kSlidingOnly},
     {"diffusiongemma", &EveryAndLast, 6, {}, Rotating::kAll, 512},
-    {"embeddinggemma2", &EveryAndLast, 6, "sliding_window_pattern", Rotating::kAll, 512},
+    {"embeddinggemma2", &EveryAndLast, 6, "sliding_window_pattern", Rotating::kAll, 512, 1},
     {"flint",
      [](int64_t i, int64_t n, int64_t) { return i < 2 || i % 4 == 1 || i + 1 == n ? kFull : kSliding; },
      0,
      {},
      Rotating::kSlidingOnly},
+    {"gemma4", &EveryAndLast, 6, {}, Rotating::kAll, 512},
     {"gemma4unified", &EveryAndLast, 6, {}, Rotating::kAll, 512},
     {"kolibri1", &Every, 5, {}, Rotating::kSlidingIfWindowed},
     {"laguna", &AllFull},
@@ -76,17 +78,15 @@ const ClassLayers kClasses[] = {
     {"minimax", [](int64_t i, int64_t, int64_t) { return i % 2 == 0 ? kFull : kLinear; }},
     {"neomme", &EveryAndLast, 6},
     {"olmohybrid", [](int64_t i, int64_t n, int64_t) { return i % 4 == 3 || (n < 4 && i + 1 == n) ? kFull : kLinear; }},
-    {"dots3note",
-     [](int64_t i, int64_t, int64_t) -> std::string_view { return i < 2 || i % 4 == 1 ? "indexed_attention" : kSliding; }},
-    {"t5gemma2", &Every, 6, "_sliding_window_pattern"},
-    {"t5gemma2decoder", &Every, 6, "_sliding_window_pattern"},
-    {"ultrabert", &Every, 3},
     {"qwen35", &EveryIsFullElseLinear, 4, kInterval},
     {"qwen35moe", &EveryIsFullElseLinear, 4, kInterval},
     {"qwen3next", &EveryIsFullElseLinear, 4, kInterval},
     {"qwen4exp", &EveryIsFullElseLinear, 4, kInterval},
     {"zaya", [](int64_t, int64_t, int64_t) -> std::string_view { return "hybrid"; }},
 };
+
+// transformers 5 reads the older name as the present one.
+bool SeesAll(std::string_view type) { return type == kFull || type == "attention"; }
 
 const ClassLayers* Find(const Model& model) {
   const auto* found = std::find_if(std::begin(kClasses), std::end(kClasses),
@@ -97,14 +97,9 @@ const ClassLayers* Find(const Model& model) {
 // Names for the layers of a list: 1 (or a layer's index in it) is attention.
 std::vector<std::string> NamesByList(const Model& model, std::string_view key, bool indices, std::string_view other) {
   std::vector<Note> ignored;
-  const int64_t count = model.NumLayers(ignored);
+  const int64_t count = indices ? model.NumLayers(ignored) : 0;
   if (!model.problems->ok()) return {};
-  const auto list = model.text.Integers(key, 0, indices ? count - 1 : 1).value_or(std::vector<int64_t>());
-  if (static_cast<int64_t>(list.size()) > kMaxLayers) {
-    model.problems->Fail(model.text.PathOf(key), absl::StrCat(list.size(), " entries"),
-                         absl::StrCat("at most ", kMaxLayers));
-    return {};
-  }
+  const std::vector<int64_t> list = LayerIntegers(model, key, indices ? count - 1 : 1);
   std::vector<std::string> names(indices ? static_cast<size_t>(count) : list.size(), std::string(other));
   for (size_t i = 0; i < list.size(); ++i) {
     if (indices) names[static_cast<size_t>(list[i])] = kFull;
@@ -116,11 +111,11 @@ std::vector<std::string> NamesByList(const Model& model, std::string_view key, b
 // Recurrent Gemma repeats a short list over all layers.
 std::vector<std::string> NamesByCycle(const Model& model) {
   std::vector<Note> ignored;
-  const auto cycle = model.text.Strings(model.text.FirstOf({"block_types", "_block_types"}))
-                         .value_or(std::vector<std::string>{"recurrent", "recurrent", "attention"});
+  std::vector<std::string> cycle = LayerNames(model, model.text.FirstOf({"block_types", "_block_types"}));
+  if (cycle.empty()) cycle = {"recurrent", "recurrent", "attention"};
   std::vector<std::string> names;
   const int64_t count = model.NumLayers(ignored);
-  for (int64_t i = 0; i < count && !cycle.empty(); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const std::string& type = cycle[static_cast<size_t>(i) % cycle.size()];
     names.emplace_back(type == "recurrent" ? kLinear : kSliding);
   }
@@ -134,8 +129,9 @@ std::vector<std::string> NamesOfCohere2Moe(const Model& model) {
   const int64_t dense = model.text.Integer("first_k_dense_replace", 0, kMaxLayers).value_or(0);
   const int64_t in_front = model.text.Integer("prefix_dense_sliding_window_pattern", 1, kMaxLayers).value_or(1);
   const int64_t period = model.text.Integer("sliding_window_pattern", 1, kMaxLayers).value_or(4);
-  const auto types = model.text.Strings("layer_types").value_or(std::vector<std::string>());
-  const auto kinds = model.text.Strings("mlp_layer_types").value_or(std::vector<std::string>());
+  const std::vector<std::string> types = LayerNames(model, "layer_types");
+  const std::vector<std::string> kinds = LayerNames(model, "mlp_layer_types");
+  if (!model.problems->ok()) return {};
   std::vector<std::string> names;
   for (int64_t i = 0; i < (types.empty() ? count : static_cast<int64_t>(types.size())); ++i) {
     const size_t at = static_cast<size_t>(i);
@@ -148,12 +144,20 @@ std::vector<std::string> NamesOfCohere2Moe(const Model& model) {
   return names;
 }
 
+std::vector<LayerGroup> GroupsOfCohere2Moe(const Model& model) {
+  constexpr std::string_view kKey = "layer_types";
+  std::vector<LayerGroup> groups = GroupByName(NamesOfCohere2Moe(model));
+  if (!FewTypes(model, kKey, groups)) return {};
+  if (!model.text.IsList(kKey)) NotePattern(model, kKey, groups);
+  return WithAttention(model, kKey, std::move(groups));
+}
+
 // Keys that list the layers in place of layer_types, by class.
 std::vector<std::string> NamesByOtherKeys(const Model& model, std::string_view& key) {
   const std::string_view family = model.family->model_type;
   const auto has = [&](std::string_view name) {
     key = name;
-    return model.text.IsList(name);
+    return model.text.Has(name);
   };
   if (family == "bamba" && has("attn_layer_indices")) return NamesByList(model, key, true, kLinear);
   if (family == "bamba") {
@@ -166,11 +170,8 @@ std::vector<std::string> NamesByOtherKeys(const Model& model, std::string_view& 
   if (family == "minimax" && has("attn_type_list")) return NamesByList(model, key, false, kLinear);
   if (family.starts_with("lfm2") && has("full_attn_idxs")) return NamesByList(model, key, true, kConv);
   if (family == "mimov2flash" && has("hybrid_layer_pattern")) {
-    std::vector<std::string> names = NamesByList(model, key, false, kFull);
-    const auto flags = model.text.Integers(key, 0, 1).value_or(std::vector<int64_t>());
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (flags[i] == 1) names[i] = kSliding;
-    }
+    std::vector<std::string> names;
+    for (const int64_t flag : LayerIntegers(model, key, 1)) names.emplace_back(flag == 1 ? kSliding : kFull);
     return names;
   }
   key = "block_types";
@@ -179,13 +180,9 @@ std::vector<std::string> NamesByOtherKeys(const Model& model, std::string_view& 
   return {};
 }
 
-// A period that is 0 in the file means no such layers.
 std::vector<std::string> NamesByPattern(const Model& model, const ClassLayers& own) {
   std::vector<Note> ignored;
-  int64_t period = own.period;
-  if (!own.key.empty() && model.text.IsNumber(own.key)) {
-    period = model.text.Integer(own.key, 1, kMaxLayers).value_or(own.period);
-  }
+  const int64_t period = own.key.empty() ? own.period : model.text.Integer(own.key, 1, kMaxLayers).value_or(own.period);
   const int64_t count = model.NumLayers(ignored);
   std::vector<std::string> names;
   for (int64_t i = 0; i < count; ++i) names.emplace_back(own.type_of(i, count, period));
@@ -195,18 +192,11 @@ std::vector<std::string> NamesByPattern(const Model& model, const ClassLayers& o
 }  // namespace
 
 std::vector<LayerGroup> GroupsOfModel(const Model& model) {
-  std::vector<LayerGroup> groups;
-  std::vector<std::string> names;
-  std::string_view key = "layer_types";
-  if (model.family->model_type == "cohere2moe") {
-    names = NamesOfCohere2Moe(model);
-    groups = GroupByName(names);
-    if (!model.text.IsList(key)) NotePattern(model, key, groups);
-    return groups;
-  }
-  groups = GroupsFromFile(model);
+  if (model.family->model_type == "cohere2moe") return GroupsOfCohere2Moe(model);
+  std::vector<LayerGroup> groups = GroupsFromFile(model);
   if (!groups.empty() || !model.problems->ok()) return groups;
-  names = NamesByOtherKeys(model, key);
+  std::string_view key = "layer_types";
+  std::vector<std::string> names = NamesByOtherKeys(model, key);
   const ClassLayers* own = Find(model);
   if (names.empty() && own && own->type_of) names = NamesByPattern(model, *own);
   if (names.empty() || !model.problems->ok()) return {};
@@ -217,14 +207,27 @@ std::vector<LayerGroup> GroupsOfModel(const Model& model) {
 
 bool TypeRotates(const Model& model, std::string_view layer_type) {
   const ClassLayers* own = Find(model);
-  if (!own || own->rotating == Rotating::kAll || layer_type != kFull) return true;
+  if (!own || own->rotating == Rotating::kAll || !SeesAll(layer_type)) return true;
   return own->rotating == Rotating::kSlidingIfWindowed && model.text.IsNull("sliding_window");
 }
 
-int64_t GlobalHeadDim(const Model& model, std::string_view layer_type) {
+void WidenGlobal(const Model& model, std::string_view layer_type, GroupRule& rule) {
+  constexpr std::string_view kWidth = "global_head_dim", kHeads = "num_global_key_value_heads", kShared = "attention_k_eq_v";
   const ClassLayers* own = Find(model);
-  if (!own || own->global_head_dim == 0 || layer_type != kFull) return 0;
-  return model.text.Integer("global_head_dim", 1, kMaxHeadDim).value_or(own->global_head_dim);
+  if (!own || own->global_head_dim == 0 || !SeesAll(layer_type) || model.text.Has("per_layer_config")) return;
+  const auto width = model.text.Integer(kWidth, 1, kMaxHeadDim);
+  rule.request.head_dim = width.value_or(own->global_head_dim);
+  rule.request.from["head_dim"] = model.From(kWidth);
+  if (!width) {
+    rule.head_defaults.push_back({model.text.PathOf(kWidth), DefaultText(model, absl::StrCat(own->global_head_dim))});
+  }
+  // Gemma 4 has key heads of their own only where keys are values too.
+  const bool gated = own->family.starts_with("gemma4") && !model.text.IsTrue(kShared);
+  const auto heads = model.text.Integer(kHeads, 1, kMaxHeads);
+  if (!gated) rule.num_kv_heads = heads.value_or(own->global_kv_heads);
+  if (!heads && own->global_kv_heads != 0) {
+    rule.defaults.push_back({model.text.PathOf(kHeads), DefaultText(model, absl::StrCat(own->global_kv_heads))});
+  }
 }
 
 }  // namespace phasor::server

@@ -17,8 +17,9 @@ std::vector<LayerGroup> GroupsOfModel(const Model& model);
 // Whether layers of a type rotate in the model's class; of most classes all do.
 bool TypeRotates(const Model& model, std::string_view layer_type);
 
-// Width of the heads of layers that see everything, where the class has one of its own and the file none; else 0.
-int64_t GlobalHeadDim(const Model& model, std::string_view layer_type);
+// Gives layers that see everything the wider heads and the key heads that such layers have in the model's class. Nothing
+// where the class has none, and nothing where the file has per_layer_config, which then says it alone.
+void WidenGlobal(const Model& model, std::string_view layer_type, GroupRule& rule);
 
 // Groups by no_rope_layers (1 rotates, 0 does not), or by the class's interval: rope_layers and nope_layers. One group
 // without a name when all rotate.

@@ -77,7 +77,11 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
 
 void ReadParts(const Network& network, const TextPath& path, const Family* family, ModelEncoding& out) {
   if (network.depth == kMaxPartDepth) return;
-  for (const Part& part : PartsBeside(path)) {
+  Problems wrong;
+  const std::vector<Part> parts = PartsBeside(path, &wrong);
+  auto warnings = wrong.TakeWarnings();
+  std::move(warnings.begin(), warnings.end(), std::back_inserter(out.warnings));
+  for (const Part& part : parts) {
     const std::string name = JoinPart(network.part, part.name);
     if (static_cast<int>(out.layers.size()) >= kMaxParts || name.size() > kMaxNameLength) {
       SkipPart(part, "too many parts", out);
@@ -111,6 +115,7 @@ void ReadBeside(const Network& network, const TextPath& path, const Family* of_t
 
 void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out) {
   const TextPath path = FindText(network.object);
+  if (!problems.ok()) return;
   const JsonObject& text = path.text();
   std::string type_name;
   const Family* family = Choose(network, text, type_name, problems);

@@ -38,7 +38,7 @@ struct Tower {
 Tower FindTower(const Model& model) {
   for (const std::string_view key : {"", "thinker_config"}) {
     const auto holder = key.empty() ? std::optional(model.file) : model.file.Object(key);
-    if (holder && holder->IsObject("vision_config")) return {holder, holder->Object("vision_config")};
+    if (holder && holder->Has("vision_config")) return {holder, holder->Object("vision_config")};
   }
   return {model.file, std::nullopt};
 }
@@ -46,7 +46,7 @@ Tower FindTower(const Model& model) {
 // A number of the object, or the class's, with a note.
 double Take(const Model& model, const std::optional<JsonObject>& object, std::string_view key, double of_class,
             LayerEncoding& layer) {
-  if (object && object->IsNumber(key)) return object->Number(key).value_or(of_class);
+  if (object && object->Has(key)) return object->Number(key).value_or(of_class);
   const std::string path = object ? object->PathOf(key) : absl::StrCat("vision_config.", std::string(key));
   layer.defaults.push_back({path, DefaultText(model, FormatNumber(of_class))});
   return of_class;

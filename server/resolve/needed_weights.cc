@@ -100,7 +100,7 @@ void AddSpec(const Model& model, LayerEncoding layer, const EncodingSpec& spec, 
     const std::string leaf = error->field.substr(error->field.rfind('.') + 1);
     const auto* known = std::find_if(fields.begin(), fields.end(), [&](const auto& field) { return field.first == leaf; });
     const std::string_view key = known == fields.end() ? fields.begin()->second : known->second;
-    return model.problems->Fail(MakeSpecError(model.text.PathOf(key), error->given, error->allowed));
+    return model.Blame(model.From(key), *error);
   }
   layer.kind = KindOfFamily(spec);
   layer.spec = *std::move(canonical);

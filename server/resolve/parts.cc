@@ -21,26 +21,38 @@ bool IsOneOf(std::string_view key, const std::string_view* begin, const std::str
   return std::find(begin, end, key) != end;
 }
 
-// Dicts of settings have such names too. A network names its class, is known by the class around it, or has a size.
-bool DescribesNetwork(const JsonObject& object, const std::string& key) {
-  const JsonObject inner = *object.Object(key);
-  if (inner.Has("model_type") || inner.Has("architectures")) return true;
-  constexpr std::string_view kSizes[] = {
-      "hidden_size",     "d_model",    "n_embd",         "embed_dim",         "width",
-      "hidden_dim",      "dim",        "model_dim",      "num_hidden_layers", "num_layers",
-      "n_layer",         "n_layers",   "encoder_layers", "decoder_layers",    "depth",
-      "depths",          "rope_theta", "rope_scaling",   "image_size",        "max_position_embeddings",
-      "rope_parameters", "text_config"};
-  Problems quiet;
-  const std::string parent = object.Reporting(&quiet).String("model_type").value_or("");
-  return std::any_of(std::begin(kSizes), std::end(kSizes), [&](std::string_view size) { return inner.Has(size); }) ||
-         !ClassOfPart(parent, key).empty();
+// The rows of the table for a class's own parts.
+std::vector<const PartClass*> RowsOf(std::string_view parent_type) {
+  const std::string parent = NormalisedFamilyName(parent_type);
+  std::vector<const PartClass*> rows;
+  for (const PartClass& row : PartClasses()) {
+    if (row.parent == parent) rows.push_back(&row);
+  }
+  return rows;
 }
 
-bool IsPart(const JsonObject& object, const std::string& key) {
+bool IsOfClass(const std::vector<const PartClass*>& rows, std::string_view key) {
+  return std::any_of(rows.begin(), rows.end(), [&](const PartClass* row) { return row->key == key; });
+}
+
+// Dicts of settings have such names too. A network names its class, is known by the class around it, or has a size.
+bool DescribesNetwork(const JsonObject& inner) {
+  constexpr std::string_view kSigns[] = {"model_type",     "architectures", "hidden_size",
+                                         "d_model",        "n_embd",        "embed_dim",
+                                         "width",          "hidden_dim",    "dim",
+                                         "model_dim",      "num_layers",    "num_hidden_layers",
+                                         "n_layer",        "n_layers",      "encoder_layers",
+                                         "decoder_layers", "depth",         "depths",
+                                         "rope_theta",     "rope_scaling",  "rope_parameters",
+                                         "image_size",     "text_config",   "max_position_embeddings"};
+  return std::any_of(std::begin(kSigns), std::end(kSigns), [&](std::string_view sign) { return inner.Has(sign); });
+}
+
+// `rows`: those of the class of `object`.
+bool IsPart(const JsonObject& object, const std::string& key, const std::vector<const PartClass*>& rows) {
   if (!object.IsObject(key) || IsOneOf(key, std::begin(kNoParts), std::end(kNoParts))) return false;
-  if (std::string_view(key).ends_with(kConfig)) return DescribesNetwork(object, key);
-  return IsOneOf(key, std::begin(kPlainKeys), std::end(kPlainKeys));
+  if (!std::string_view(key).ends_with(kConfig)) return IsOneOf(key, std::begin(kPlainKeys), std::end(kPlainKeys));
+  return IsOfClass(rows, key) || DescribesNetwork(*object.Object(key));
 }
 
 std::string NameOf(std::string_view key) {
@@ -55,33 +67,38 @@ TextPath FindText(const JsonObject& object) {
   // A thinker holds a text_config in its turn.
   for (int depth = 0; depth < kMaxPartDepth; ++depth) {
     const JsonObject at = path.objects.back();
-    const auto* key = std::find_if(std::begin(kTextKeys), std::end(kTextKeys),
-                                   [&](std::string_view wrapper) { return at.IsObject(wrapper); });
-    if (key == std::end(kTextKeys)) break;
+    const auto* key =
+        std::find_if(std::begin(kTextKeys), std::end(kTextKeys), [&](std::string_view wrapper) { return at.Has(wrapper); });
+    const auto inner = key == std::end(kTextKeys) ? std::nullopt : at.Object(*key);
+    if (!inner) break;
     path.keys.emplace_back(*key);
-    path.objects.push_back(*at.Object(*key));
+    path.objects.push_back(*inner);
   }
   return path;
 }
 
-std::vector<Part> PartsBeside(const TextPath& path) {
+std::vector<Part> PartsBeside(const TextPath& path, Problems* problems) {
   std::vector<Part> parts;
   for (size_t i = 0; i < path.objects.size(); ++i) {
     const JsonObject& object = path.objects[i];
+    Problems quiet;
+    const auto rows = RowsOf(object.Reporting(&quiet).String("model_type").value_or(""));
     for (const std::string& key : object.Keys()) {
       if (i < path.keys.size() && key == path.keys[i]) continue;
       if (static_cast<int>(parts.size()) == kMaxParts) return parts;
+      if (problems && object.Has(key) && !object.IsObject(key) && IsOfClass(rows, key)) {
+        problems->Warn(object.PathOf(key), "not read: no object, so that it describes no network");
+      }
       const bool seen = std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return part.name == NameOf(key); });
-      if (!seen && IsPart(object, key)) parts.push_back({NameOf(key), key, *object.Object(key), object});
+      if (!seen && IsPart(object, key, rows)) parts.push_back({NameOf(key), key, *object.Object(key), object});
     }
   }
   return parts;
 }
 
 std::string_view ClassOfPart(std::string_view parent_type, std::string_view key) {
-  const std::string parent = NormalisedFamilyName(parent_type);
-  for (const PartClass& part : PartClasses()) {
-    if (part.parent == parent && part.key == key) return part.model_type;
+  for (const PartClass* row : RowsOf(parent_type)) {
+    if (row->key == key) return row->model_type;
   }
   return {};
 }

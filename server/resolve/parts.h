@@ -22,6 +22,7 @@ struct TextPath {
 
   const JsonObject& text() const { return objects.back(); }
 };
+// A language model's configuration of another type than an object is an error.
 TextPath FindText(const JsonObject& object);
 
 struct Part {
@@ -31,8 +32,9 @@ struct Part {
   JsonObject parent;
 };
 
-// The sub-configurations beside the language model, in the order of the file.
-std::vector<Part> PartsBeside(const TextPath& path);
+// The sub-configurations beside the language model, in the order of the file. Of one that the class has and that is no
+// object there is a warning in `problems`, where that is not null.
+std::vector<Part> PartsBeside(const TextPath& path, Problems* problems = nullptr);
 
 // A row of the table of parts: what a class makes of one of its keys.
 struct PartClass {

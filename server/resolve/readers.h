@@ -106,7 +106,8 @@ void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, Mo
 // families_parts.cc: classes of parts, and classes that only hold others.
 void ReadParts(const Model& model, ModelEncoding& out);  // nothing of its own
 // base^(−k/pairs), k = 0 … pairs − 1; empty, with a problem, where the base does not serve.
-std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs);
+// `from`: where the base comes from.
+std::vector<double> AxisFrequencies(const Model& model, double base, int64_t pairs, const NumberSource& from);
 void ReadVisionRope(const Model& model, ModelEncoding& out);  // two axes
 void ReadOther(const Model& model, ModelEncoding& out);       // a convolution, or a form of its own, of no served kind
 void ReadClvp(const Model& model, ModelEncoding& out);        // a width from projection_dim

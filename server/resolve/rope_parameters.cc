@@ -73,9 +73,9 @@ void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) 
     layer.warnings.push_back({model.text.PathOf(key),
                               absl::StrCat("not given: base ", text,
                                            newer == 0 ? "" : absl::StrCat("; transformers 5 takes ", FormatNumber(newer)))});
-    found = Found{base, model.text.PathOf(key)};
+    found = Found{base, model.text.PathOf(key), model.From(key).made};
   }
-  draft.key_of["base"] = found->path;
+  draft.Take("base", {found->path, found->made});
   draft.spec.base = found->value * request.base_multiplier;
 }
 
@@ -93,7 +93,8 @@ std::optional<Found> PartialFactor(const Model& model, const RopeRequest& reques
 // int(head_dim · factor) in IEEE double, as the libraries take it.
 int64_t RotaryWidth(const Model& model, const Found& factor, int64_t head_dim) {
   if (!(factor.value > 0 && factor.value <= 1)) {
-    model.problems->Fail(factor.path, FormatNumber(factor.value), "a finite number, more than 0, at most 1");
+    model.problems->Fail(factor.path, absl::StrCat(FormatNumber(factor.value), factor.made),
+                         "a finite number, more than 0, at most 1");
     return head_dim;
   }
   return static_cast<int64_t>(static_cast<double>(head_dim) * factor.value);
@@ -104,7 +105,7 @@ int64_t CheckedRotaryWidth(const Model& model, const Found& factor, int64_t head
   const int64_t width = RotaryWidth(model, factor, head_dim);
   if (model.problems->ok() && (width < 2 || width % 2 != 0)) {
     model.problems->Fail(
-        factor.path, FormatNumber(factor.value),
+        factor.path, absl::StrCat(FormatNumber(factor.value), factor.made),
         absl::StrCat("a share of head_dim ", head_dim, " that is an even number of channels, at least 2; this is ", width));
   }
   return width;
@@ -118,7 +119,7 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
     // The slice that rotates is named by its own key; a factor, where a file has one too, describes the same slice.
     spec.rotary_dim = request.rotary_dim;
     spec.first_channel = request.first_channel;
-    draft.key_of["rotary_dim"] = model.text.PathOf("qk_rope_head_dim");
+    if (!request.from.contains("rotary_dim")) draft.Take("rotary_dim", model.From("qk_rope_head_dim"));
     return;
   }
   const bool whole_head = std::holds_alternative<ProportionalSchedule>(spec.schedule);
@@ -137,17 +138,18 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
   }
   if (factor) {
     spec.rotary_dim = CheckedRotaryWidth(model, *factor, request.head_dim);
-    draft.key_of["rotary_dim"] = factor->path;
+    draft.Take("rotary_dim", {factor->path, factor->made});
     return;
   }
   if (request.default_partial == 1 && request.head_dim % 2 != 0) {
-    model.problems->Fail(model.text.PathOf("head_dim"), absl::StrCat(request.head_dim),
+    model.problems->Fail(draft.key_of["head_dim"], absl::StrCat(request.head_dim, draft.made_of["head_dim"]),
                          "an even number, or an odd one together with a partial_rotary_factor that makes it even");
     return;
   }
-  const Found class_default{request.default_partial, model.text.PathOf("partial_rotary_factor")};
+  const NumberSource from = model.From("partial_rotary_factor");
+  const Found class_default{request.default_partial, from.path, from.made};
   spec.rotary_dim = CheckedRotaryWidth(model, class_default, request.head_dim);
-  draft.key_of["rotary_dim"] = class_default.path;
+  draft.Take("rotary_dim", from);
   if (request.default_partial != 1) {
     layer.defaults.push_back({class_default.path, DefaultText(model, FormatNumber(request.default_partial))});
   }
@@ -159,7 +161,7 @@ absl::Status InConfigurationTerms(const Model& model, const RopeDraft& draft, co
   if (!error) return status;
   std::string path = KeyOfField(draft.key_of, error->field);
   if (path.empty()) path = model.text.PathOf(error->field.substr(error->field.rfind('.') + 1));
-  return MakeSpecError(path, error->given, error->allowed);
+  return MakeSpecError(path, absl::StrCat(error->given, KeyOfField(draft.made_of, error->field)), error->allowed);
 }
 
 // The sections that the class takes by itself; empty when it has none that fit.
@@ -313,7 +315,8 @@ LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
   draft.layer.layers = request.layers;
   draft.spec.head_dim = request.head_dim;
   draft.spec.pairing = request.pairing.value_or(model.family->pairing);
-  draft.key_of["head_dim"] = model.text.PathOf("head_dim");
+  draft.Take("head_dim", model.HeadDimFrom());
+  for (const auto& [leaf, from] : request.from) draft.Take(leaf, from);
   FillFacts(model, request.head_dim, draft.layer);
   const std::string rope_type = request.scaled ? RopeTypeOf(model, request.dict, draft) : "default";
   if (request.schedule) draft.spec.schedule = *request.schedule;

@@ -4,6 +4,7 @@
 #define PHASOR_SERVER_RESOLVE_ROPE_PARAMETERS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ std::optional<JsonObject> FlatRopeDict(const Model& model);
 struct FoundNumber {
   double value = 0;
   std::string path;
+  std::string made = {};  // as NumberSource has it
 };
 
 // What a family's reader decided about one layer type before its dict is read.
@@ -59,7 +61,9 @@ struct RopeRequest {
   std::optional<Pairing> pairing;          // absent: the family's
   std::optional<double> attention_factor;  // where the class sets it for a YaRN dict that does not
   std::optional<RopeSchedule> schedule;    // what class code does without a dict (Qwen-1)
-  bool deepseek_softmax = false;           // the class multiplies the softmax scale by g(mscale_all_dim)²
+  // Where numbers above come from, by the last component of the spec's field, where that is not the usual key.
+  std::map<std::string, NumberSource, std::less<>> from = {};
+  bool deepseek_softmax = false;  // the class multiplies the softmax scale by g(mscale_all_dim)²
 };
 
 // Reads, canonicalises and completes one layer type. Of a rope type that is known but not served the result is kUnserved;

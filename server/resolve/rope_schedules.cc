@@ -54,6 +54,8 @@ int64_t OriginalLength(const Source& source, int64_t class_default = 0) {
   if (source.dict.Has(kKey)) return read(source.dict, kKey);
   if (text.Has("initial_context_length")) return read(text, "initial_context_length");
   if (class_default != 0) {
+    source.draft.Take("original_max_position",
+                      {source.dict.PathOf(kKey), absl::StrCat(" (default of class ", source.model.type_name, ")")});
     source.Default(kKey, DefaultText(source.model, absl::StrCat(class_default)));
     return class_default;
   }
@@ -62,6 +64,7 @@ int64_t OriginalLength(const Source& source, int64_t class_default = 0) {
     source.model.problems->Fail(source.dict.PathOf(kKey), "nothing", "a whole number, or max_position_embeddings");
     return 1;
   }
+  source.draft.Take("original_max_position", source.model.From("max_position_embeddings"));
   source.Default(kKey, absl::StrCat(longest, " (max_position_embeddings)"));
   return longest;
 }
@@ -94,7 +97,7 @@ void ReadDynamic(const Source& source) {
     return;
   }
   DynamicNtkSchedule schedule{.factor = source.Needed("factor"), .max_position = source.model.MaxPosition()};
-  source.draft.key_of["max_position"] = source.model.text.PathOf("max_position_embeddings");
+  source.draft.Take("max_position", source.model.From("max_position_embeddings"));
   if (schedule.max_position == 0) {
     source.model.problems->Fail(source.model.text.PathOf("max_position_embeddings"), "nothing",
                                 "a whole number: dynamic scaling starts there");
@@ -140,6 +143,8 @@ void ReadYarn(const Source& source) {
     const int64_t longest = source.model.MaxPosition();
     if (longest == 0) source.Needed("factor");
     yarn.factor = static_cast<double>(longest) / static_cast<double>(yarn.original_max_position);
+    source.draft.Take("factor", {source.model.From("max_position_embeddings").path,
+                                 " (max_position_embeddings / original_max_position_embeddings)"});
     source.Default("factor",
                    absl::StrCat(FormatNumber(yarn.factor), " (max_position_embeddings / original_max_position_embeddings)"));
     source.Warn("factor", "not given: the ratio of the lengths is taken; transformers before 5 fails here");
@@ -186,7 +191,7 @@ void ReadLongRope(const Source& source) {
   schedule.original_max_position = OriginalLength(source, phi3 ? 4096 : 0);
   schedule.factor = source.dict.Number("factor");
   if (const int64_t longest = source.model.MaxPosition(); longest != 0) schedule.max_position = longest;
-  source.draft.key_of["max_position"] = source.model.text.PathOf("max_position_embeddings");
+  source.draft.Take("max_position", source.model.From("max_position_embeddings"));
   if (schedule.factor) WarnRatio(source, *schedule.factor, schedule.original_max_position);
   schedule.short_mscale = source.dict.Number("short_mscale");
   schedule.long_mscale = source.dict.Number("long_mscale");
@@ -205,6 +210,7 @@ void ReadProportional(const Source& source) {
   if (const auto given = from.Number("partial_rotary_factor")) {
     schedule.partial_rotary_factor = *given;
   } else {
+    source.draft.Take("partial_rotary_factor", source.model.From("partial_rotary_factor"));
     source.Default("partial_rotary_factor", DefaultText(source.model, FormatNumber(schedule.partial_rotary_factor)));
   }
   source.draft.spec.schedule = schedule;

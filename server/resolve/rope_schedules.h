@@ -15,7 +15,13 @@ namespace phasor::server {
 struct RopeDraft {
   RopeSpec spec;
   LayerEncoding layer;
-  std::map<std::string, std::string, std::less<>> key_of;  // last component of the spec's field → configuration path
+  std::map<std::string, std::string, std::less<>> key_of;   // last component of the spec's field → configuration path
+  std::map<std::string, std::string, std::less<>> made_of;  // the same → how the number was made, as NumberSource has it
+
+  void Take(std::string_view leaf, const NumberSource& from) {
+    key_of.insert_or_assign(std::string(leaf), from.path);
+    made_of.insert_or_assign(std::string(leaf), from.made);
+  }
 };
 
 // The rope type that the dict names, "default" without one. `type` and `rope_type` are one key; the second wins.
