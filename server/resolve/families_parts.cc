@@ -73,6 +73,15 @@ int64_t GridHeadDim(const Model& model, std::vector<Note>& defaults) {
   return width / parts;
 }
 
+// Whether a head has so many channels, one pair for each axis; else an error.
+bool IsWide(const Model& model, const Grid& grid, int64_t channels) {
+  if (grid.head_dim >= channels) return true;
+  const NumberSource from = GridHeadFrom(model);
+  model.problems->Fail(from.path, absl::StrCat(grid.head_dim, from.made),
+                       absl::StrCat("heads of at least ", channels, " channels"));
+  return false;
+}
+
 double GridBase(const Model& model, std::vector<Note>& defaults) {
   if (const auto dict = model.text.Object("rope_parameters"); dict && dict->Has("rope_theta")) {
     return dict->Number("rope_theta").value_or(1);
@@ -142,6 +151,7 @@ void ReadVisionRope(const Model& model, ModelEncoding& out) {
   if (!model.problems->ok()) return;
   const GridRule rule = model.family->grid;
   const int64_t axes = rule == GridRule::kResetThree ? 3 : 2;
+  if (!IsWide(model, grid, 2 * axes)) return;
   const int64_t pairs = grid.head_dim / axes / 2;  // of one axis
   FillFacts(model, grid.head_dim, grid.layer);
   WarnAxialScaling(model, grid.layer);
@@ -176,6 +186,7 @@ void ReadDinoV3(const Model& model, ModelEncoding& out) {
     grid.layer.defaults.push_back({model.text.PathOf("rope_theta"), DefaultText(model, "100")});
   }
   if (!model.problems->ok()) return;
+  if (!IsWide(model, grid, 4)) return;
   FillFacts(model, grid.head_dim, grid.layer);
   // A coordinate runs from −1 to 1 over the image and turns by 2π·c·base^(−k/n), n pairs an axis.
   const int64_t pairs = grid.head_dim / 4;

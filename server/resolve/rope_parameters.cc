@@ -125,6 +125,7 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
   const bool whole_head = std::holds_alternative<ProportionalSchedule>(spec.schedule);
   if (whole_head) {
     spec.rotary_dim = request.head_dim;
+    draft.Take("rotary_dim", {draft.key_of["head_dim"], draft.made_of["head_dim"]});
     return;
   }
   if (const auto width = model.text.Integer("rotary_dim", 1, kMaxHeadDim)) {

@@ -229,7 +229,7 @@ TEST(Blame, NamesKeysThatTheFileHas) {
   EXPECT_THAT(ErrorOf(Model("esmfold2", R"("atom_encoder":{"spatial_rope_base_frequency":-1})")),
               Field(&SpecError::field, "atom_encoder.spatial_rope_base_frequency"));
   EXPECT_THAT(ErrorOf(Model("pixtral", R"("hidden_size":48,"num_attention_heads":16)")),
-              Is("hidden_size", "3 (hidden_size 48 / num_attention_heads 16)", ""));
+              Is("hidden_size", "3 (hidden_size 48 / num_attention_heads 16)", "at least 4"));
   EXPECT_THAT(ErrorOf(Model("fastspeech2_conformer", R"("d_model":15)")), Is("d_model", "15", "an even number"));
   EXPECT_THAT(ErrorOf(Model("swin", R"("image_size":2)")),
               Is("patch_size", "4 (default of class ", "at most image_size, 2"));
