@@ -147,8 +147,8 @@ void ReadVjepa2(const Model& model, ModelEncoding& out) {
 
 void ReadCohereCompass(const Model& model, ModelEncoding& out) {
   const auto dict = model.text.Object("rope_parameters");
-  if ((dict && !dict->IsEmpty()) || model.text.IsObject("rope_scaling")) return ReadRope(model, out);
-  if (!model.text.IsList("layer_types") && !model.text.Has("num_hidden_layers")) return;
+  if ((dict && !dict->IsEmpty()) || model.text.Has("rope_scaling")) return ReadRope(model, out);
+  if (!model.text.Has("layer_types") && !model.text.Has("num_hidden_layers")) return;
   model.problems->Warn(model.text.PathOf("rope_parameters"),
                        "has no entry: the class has no default for its layer types and cannot be built without");
   for (const LayerGroup& group : GroupsOr(model, [](int64_t, int64_t) { return std::string("full_attention"); })) {
