@@ -59,8 +59,7 @@ TEST(Slices, DotsHasASliceForEachLayerType) {
   EXPECT_EQ(RopeOf(LayerOf(saved, "sliding_attention")).head_dim, 128);
   EXPECT_EQ(LayerOf(saved, "sliding_attention").num_q_heads, 16);
   EXPECT_EQ(LayerOf(saved, "indexed_attention").num_q_heads, 32);
-  EXPECT_EQ(ErrorField(R"({"model_type":"dots3_note_text","num_hidden_layers":4,"swa_head_dim":192})"),
-            "swa_qk_nope_head_dim");
+  EXPECT_EQ(ErrorField(R"({"model_type":"dots3_note_text","num_hidden_layers":4,"swa_head_dim":192})"), "swa_head_dim");
 }
 
 TEST(Errors, NameTheKeyOfTheFile) {

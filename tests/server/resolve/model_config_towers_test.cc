@@ -96,7 +96,8 @@ TEST(Stages, PvtHasATableForEach) {
   EXPECT_EQ(model.layers[1].weights.at(0).shape, (std::vector<int64_t>{16 * 16 + 1, 16}));
   EXPECT_EQ(std::get<LearnedSpec>(model.layers[1].spec->spec).position_offset, 1);
   EXPECT_EQ(ProblemOf(R"({"model_type": "pvt", "num_encoder_blocks": 10})").substr(0, 24), "num_encoder_blocks is 10");
-  EXPECT_EQ(ProblemOf(R"({"model_type": "pvt", "num_encoder_blocks": 5})"), "patch_sizes is 0");  // no default for a fifth
+  EXPECT_EQ(ProblemOf(R"({"model_type": "pvt", "num_encoder_blocks": 5})"),
+            "num_encoder_blocks is 5 stages");  // no default for a fifth
 }
 
 TEST(Stages, DinatHasWindowsOfItsKernel) {
