@@ -28,7 +28,8 @@ std::string ConvolutionText(const Model& model) {
   const int64_t kernel = read(KernelKey(model), HasLayers(model) ? 19 : 128);
   const int64_t layers = HasLayers(model) ? read("num_conv_pos_embeddings", 5) : 1;
   std::string text = absl::StrCat("kernel ", kernel, ", groups ", read(kGroups, 16), ", layers ", layers);
-  const int64_t stride = model.text.Has("squeeze_factor") ? read("squeeze_factor", 1) : 1;
+  const bool squeezes = model.family->model_type.starts_with("sew");  // SEW and SEW-D, whose default is 2
+  const int64_t stride = squeezes || model.text.Has("squeeze_factor") ? read("squeeze_factor", squeezes ? 2 : 1) : 1;
   if (stride != 1) absl::StrAppend(&text, ", stride ", stride);
   return text;
 }

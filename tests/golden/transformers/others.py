@@ -91,10 +91,11 @@ def neighborhood(module):
 
 
 def convolution(module):
-    """The layers of a positional convolution: how many, kernel, groups."""
+    """The layers of a positional convolution: how many, kernel, groups; the stride where it is not 1."""
     layers = [each for each in module.modules() if isinstance(each, (torch.nn.Conv1d, torch.nn.Conv2d))]
     first = layers[0]
-    return {"layers": len(layers), "kernel": first.kernel_size[0], "groups": first.groups}
+    stride = {"stride": first.stride[0]} if first.stride[0] != 1 else {}
+    return {"layers": len(layers), "kernel": first.kernel_size[0], "groups": first.groups} | stride
 
 
 def window_index(module):

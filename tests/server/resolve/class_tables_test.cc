@@ -1,14 +1,12 @@
 #include "server/resolve/class_tables.h"
 
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
-#include <fstream>
+#include <map>
 #include <set>
 #include <string>
 
+#include "tests/server/resolve/library_cases.h"
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
@@ -147,21 +145,14 @@ std::map<std::string, std::vector<int64_t>> TablesOf(const std::string& json) {
 TEST(ClassTables, DefaultsAreThoseOfTheLibrary) {
   std::set<std::string> families{"pvt"};
   for (const ClassTable& table : ClassTables()) families.insert(std::string(table.family));
-  std::ifstream in(PHASOR_SOURCE_DIR "/tests/golden/transformers/cases.jsonl");
   std::set<std::string> seen;
-  for (std::string line; std::getline(in, line);) {
-    rapidjson::Document document;
-    document.Parse<rapidjson::kParseNanAndInfFlag>(line.c_str());
-    const std::string type = document["type"].GetString();
-    const std::string family = NormalisedFamilyName(type);
-    if (!families.contains(family) || !document.HasMember("config")) continue;
-    rapidjson::StringBuffer buffer;
-    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-    document["config"].Accept(writer);
-    const auto whole = TablesOf(buffer.GetString());
-    const auto bare = TablesOf("{\"model_type\": \"" + type + "\"}");
-    EXPECT_FALSE(whole.empty()) << type;
-    EXPECT_EQ(whole, bare) << type;
+  for (const LibraryCase& each : LibraryCases()) {
+    const std::string family = NormalisedFamilyName(each.type);
+    if (!families.contains(family)) continue;
+    const auto whole = TablesOf(each.config);
+    const auto bare = TablesOf("{\"model_type\": \"" + each.type + "\"}");
+    EXPECT_FALSE(whole.empty()) << each.type;
+    EXPECT_EQ(whole, bare) << each.type;
     seen.insert(family);
   }
   EXPECT_EQ(seen, families);

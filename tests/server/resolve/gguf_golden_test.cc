@@ -1,9 +1,6 @@
 // Files that the gguf package wrote, one per model family, against the answers for those models' config.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,26 +8,13 @@
 
 #include "server/resolve/gguf_architectures.h"
 #include "tests/server/resolve/gguf_testing.h"
+#include "tests/server/resolve/library_cases.h"
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
 namespace {
 
-using rapidjson::Value;
-
-rapidjson::Document LoadJson(const std::filesystem::path& path) {
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag>(ReadBytes(path).c_str());
-  return document;
-}
-
-std::string ConfigOf(const std::string& name) {
-  const rapidjson::Document golden = LoadJson(PHASOR_SOURCE_DIR "/tests/golden/models/" + name + ".json");
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-  golden["config"].Accept(writer);
-  return buffer.GetString();
-}
+std::string ConfigOf(const std::string& name) { return JsonText(ReadGoldenJson("models/" + name + ".json")["config"]); }
 
 void ExpectClose(double got, double want, double relative, const std::string& what) {
   EXPECT_LE(std::fabs(got - want), relative * std::fabs(want)) << what << " is " << got << ", not " << want;
@@ -74,7 +58,7 @@ void ExpectSameRope(const LayerEncoding& got, const LayerEncoding& want, const V
 
 // Several axes, against the golden numbers of the model.
 void ExpectAxes(const LayerEncoding& got, const std::string& name, const Value& expected) {
-  const rapidjson::Document golden = LoadJson(PHASOR_SOURCE_DIR "/tests/golden/models/" + name + ".json");
+  const rapidjson::Document golden = ReadGoldenJson("models/" + name + ".json");
   const Value& want = golden["expect"][0];
   ASSERT_STREQ(want["kind"].GetString(), "mrope");
   const RopeSpec spec = RopeOf(got);
@@ -124,7 +108,7 @@ void ExpectSameLayer(const LayerEncoding& got, const LayerEncoding& want, const 
 class GgufGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GgufGolden, AnswersAsTheConfigurationDoes) {
-  const rapidjson::Document all = LoadJson(GgufFolder() + "/expected.json");
+  const rapidjson::Document all = ReadGoldenJson("gguf/expected.json");
   const Value& expected = all[GetParam().c_str()];
   const std::string file = ReadBytes(GgufFolder() + "/" + GetParam() + ".gguf");
   const auto head = ParseGgufHead(file);
@@ -178,31 +162,18 @@ TEST_P(GgufGolden, CompactHeadGivesTheSameAnswer) {
   }
 }
 
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(GgufFolder())) {
-    if (file.path().extension() == ".gguf") names.push_back(file.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> Names() { return GoldenNames("gguf", ".gguf"); }
 
-std::string TestName(const ::testing::TestParamInfo<std::string>& model) {
-  std::string name = model.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, GgufGolden, ::testing::ValuesIn(Names()), TestName);
+INSTANTIATE_TEST_SUITE_P(Models, GgufGolden, ::testing::ValuesIn(Names()), GoldenTestName);
 
 TEST(GgufGoldens, AreAllThere) {
   EXPECT_GE(Names().size(), 40u);
-  EXPECT_EQ(LoadJson(GgufFolder() + "/expected.json").MemberCount(), Names().size());
+  EXPECT_EQ(ReadGoldenJson("gguf/expected.json").MemberCount(), Names().size());
 }
 
 // The names of the gguf package, as its pinned version lists them.
 TEST(GgufArchitectures, KnowsEveryNameOfThePackage) {
-  const rapidjson::Document names = LoadJson(GgufFolder() + "/architectures.json");
+  const rapidjson::Document names = ReadGoldenJson("gguf/architectures.json");
   ASSERT_GE(names.Size(), 126u);
   for (const Value& name : names.GetArray()) {
     EXPECT_NE(FindGgufArchitecture(name.GetString()), nullptr) << name.GetString();

@@ -2,61 +2,21 @@
 // (tests/golden/transformers/layers.json): of the configuration that each class saves, of the same without the lists that
 // the class makes by itself, and of other patterns.
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "server/resolve/model_config.h"
+#include "tests/server/resolve/library_cases.h"
 #include "tests/server/resolve/library_compare.h"
 
 namespace phasor::server {
 namespace {
-
-constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/transformers/";
-constexpr unsigned kParseFlags = rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
-
-rapidjson::Document ReadJson(const std::string& file) {
-  std::ifstream in(kFolder + file);
-  std::stringstream text;
-  text << in.rdbuf();
-  rapidjson::Document document;
-  document.Parse<kParseFlags>(text.str().c_str());
-  return document;
-}
-
-std::map<std::string, rapidjson::Document> Configurations() {
-  std::map<std::string, rapidjson::Document> configurations;
-  std::ifstream in(std::string(kFolder) + "cases.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    rapidjson::Document document;
-    document.Parse<kParseFlags>(line.c_str());
-    const std::string type = Text(document, "type");
-    if (!document.HasMember("config")) continue;
-    rapidjson::Document config;
-    config.CopyFrom(document["config"], config.GetAllocator());
-    configurations.emplace(type, std::move(config));
-  }
-  return configurations;
-}
-
-std::string ToText(const Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::CrtAllocator,
-                    rapidjson::kWriteNanAndInfFlag>
-      writer(buffer);
-  value.Accept(writer);
-  return buffer.GetString();
-}
 
 // Takes the key out, wherever it is.
 void Remove(Value& object, const char* key) {
@@ -113,10 +73,22 @@ std::string CompareLayer(const std::vector<const LayerEncoding*>& groups, int64_
   return table && !turns ? "does not rotate, and the library's layer does" : "";
 }
 
-// The first layer that differs; empty when none does.
-std::string CompareRow(const ModelEncoding& model, const Value& row, Tally& tally) {
+// "0-3, 7" of such layers.
+std::string Ranges(const std::vector<int64_t>& layers) {
+  std::string text;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool goes_on = i > 0 && layers[i] == layers[i - 1] + 1;
+    if (goes_on && i + 1 < layers.size() && layers[i + 1] == layers[i] + 1) continue;
+    text += (i == 0 ? "" : goes_on ? "-" : ", ") + std::to_string(layers[i]);
+  }
+  return text;
+}
+
+// What differs in one list of layers, each difference with the layers that show it.
+std::vector<std::string> CompareRow(const ModelEncoding& model, const Value& row, Tally& tally) {
   const std::string letters = Text(row, "layers");
   const auto groups = LayersOf(model, row);
+  std::map<std::string, std::vector<int64_t>> differing;
   ++tally.models;
   for (size_t i = 0; i < letters.size(); ++i) {
     if (letters[i] == '?') {
@@ -127,20 +99,30 @@ std::string CompareRow(const ModelEncoding& model, const Value& row, Tally& tall
     ++(letters[i] == '-' ? tally.still : tally.turning);
     const Value* table = letters[i] == '-' ? nullptr : &row["tables"][static_cast<rapidjson::SizeType>(letters[i] - 'a')];
     const std::string problem = CompareLayer(groups, static_cast<int64_t>(i), table);
-    if (!problem.empty()) return Text(row, "group") + Text(row, "side") + " layer " + std::to_string(i) + ": " + problem;
+    if (!problem.empty()) differing[problem].push_back(static_cast<int64_t>(i));
   }
-  return "";
+  std::vector<std::string> differences;
+  const std::string where = Join(Text(row, "group"), Text(row, "side"));
+  for (const auto& [problem, layers] : differing) {
+    differences.push_back((where.empty() ? "" : where + " ") + "layers " + Ranges(layers) + " of " +
+                          std::to_string(letters.size()) + ": " + problem);
+  }
+  return differences;
 }
 
 class LayersGolden : public testing::Test {
  protected:
-  const rapidjson::Document goldens_ = ReadJson("layers.json");
-  const std::map<std::string, rapidjson::Document> configurations_ = Configurations();
+  void SetUp() override {
+    for (LibraryCase& each : LibraryCases()) configurations_.emplace(each.type, std::move(each.document));
+  }
+
+  const rapidjson::Document goldens_ = ReadLibraryJson("layers.json");
+  std::map<std::string, rapidjson::Document> configurations_;
 
   // The configuration of one entry, with or without the lists that the class makes.
   rapidjson::Document ConfigurationOf(const std::string& type, const Value& entry, bool bare) const {
     rapidjson::Document config;
-    config.CopyFrom(configurations_.at(type), config.GetAllocator());
+    config.CopyFrom(configurations_.at(type)["config"], config.GetAllocator());
     const bool changed = entry.HasMember("changes");
     if ((bare || changed) && entry.HasMember("made_by_class")) {
       for (const Value& key : entry["made_by_class"].GetArray()) Remove(config, key.GetString());
@@ -154,35 +136,34 @@ class LayersGolden : public testing::Test {
     return config;
   }
 
-  void CompareAll(bool bare, Tally& tally) const {
-    const rapidjson::Document reasons = ReadJson("layers_exceptions.json"), faults = ReadJson("exceptions.json");
-    std::set<std::string> excepted;
+  // What differs in one entry.
+  std::vector<std::string> CompareModel(const std::string& type, const Value& entry, bool bare, Tally& tally) const {
+    const auto model = ReadModelConfig(JsonText(ConfigurationOf(type, entry, bare)));
+    if (!model.ok()) return {"read: " + std::string(model.status().message())};
+    std::vector<std::string> differences;
+    for (const Value& row : entry["rows"].GetArray()) {
+      if (!row.HasMember("layers")) continue;
+      for (std::string& each : CompareRow(*model, row, tally)) differences.push_back(std::move(each));
+    }
+    return differences;
+  }
+
+  // `exceptions` lists what differs in these runs.
+  void CompareAll(bool bare, const char* exceptions, Tally& tally) const {
+    KnownDifferences known(exceptions), faults("exceptions.json");
     for (const auto& [name, entries] : goldens_.GetObject()) {
       const std::string type = name.GetString();
       for (const Value& entry : entries.GetArray()) {
         if (!entry.HasMember("rows") || (bare && !entry.HasMember("made_by_class"))) continue;
-        const std::string text = ToText(ConfigurationOf(type, entry, bare));
-        const auto model = ReadModelConfig(text);
-        const bool known = reasons.HasMember(type.c_str()) || faults.HasMember(type.c_str());
-        if (!model.ok()) {
-          if (!known) ADD_FAILURE() << type << " | " << model.status();
-          continue;
-        }
-        for (const Value& row : entry["rows"].GetArray()) {
-          if (!row.HasMember("layers")) continue;
-          const std::string problem = CompareRow(*model, row, tally);
-          if (!problem.empty()) excepted.insert(type);
-          if (problem.empty() || known) continue;
-          ADD_FAILURE() << type << (bare ? " without lists" : "") << (entry.HasMember("changes") ? " changed" : "") << " | "
-                        << problem << " | " << Text(row, "layers");
+        const std::string changed = entry.HasMember("changes") ? "with " + JsonText(entry["changes"]) + ": " : "";
+        for (const std::string& difference : CompareModel(type, entry, bare, tally)) {
+          // A file that is refused is so in every test.
+          if (faults.Has(type, difference)) continue;
+          EXPECT_TRUE(known.Has(type, changed + difference)) << type << " | " << changed << difference;
         }
       }
     }
-    for (const auto& [type, reason] : reasons.GetObject()) {
-      EXPECT_TRUE(bare || excepted.contains(type.GetString()))
-          << type.GetString() << " is listed as an exception and matches";
-      EXPECT_GE(reason.GetStringLength(), 20u);
-    }
+    known.ExpectAllSeen();
     std::printf("%d lists of layers: %d layers, %d rotate and %d do not; %d could not be run\n", tally.models, tally.layers,
                 tally.turning, tally.still, tally.open);
   }
@@ -190,14 +171,14 @@ class LayersGolden : public testing::Test {
 
 TEST_F(LayersGolden, LayersOfEveryClassRotateAsTheLibrarysDo) {
   Tally tally;
-  CompareAll(false, tally);
+  CompareAll(false, "layers_exceptions.json", tally);
   EXPECT_GE(tally.layers, 9000);
   EXPECT_GE(tally.still, 700);
 }
 
 TEST_F(LayersGolden, ClassesMakeTheListsThatFilesLeaveOut) {
   Tally tally;
-  CompareAll(true, tally);
+  CompareAll(true, "layers_without_lists_exceptions.json", tally);
   EXPECT_GE(tally.still, 500);
 }
 

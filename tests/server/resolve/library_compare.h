@@ -3,8 +3,6 @@
 #ifndef PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_COMPARE_H_
 #define PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_COMPARE_H_
 
-#include <rapidjson/document.h>
-
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -13,17 +11,12 @@
 
 #include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
+#include "tests/server/resolve/library_cases.h"
 
 namespace phasor::server {
 
-using rapidjson::Value;
-
 // The library's values are float32; see tests/golden/models/README.md.
 inline constexpr double kTolerance = 5e-7;
-
-inline std::string Text(const Value& value, const char* key) {
-  return value.HasMember(key) && value[key].IsString() ? value[key].GetString() : "";
-}
 
 inline std::string Join(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "." + b; }
 
@@ -87,6 +80,19 @@ inline std::string KindOf(const LayerEncoding& layer) {
   return layer.kind == PositionKind::kUnserved ? layer.unserved : NameOf(layer.kind);
 }
 
+// The layer resolved where it is of the kind, which the golden calls `wanted`; else nothing, and `problem` says why.
+inline std::optional<Resolved> ResolvedAs(PositionKind kind, const LayerEncoding& layer, const std::string& wanted,
+                                          std::string& problem) {
+  if (layer.kind != kind) {
+    problem = "kind: " + KindOf(layer) + " instead of " + wanted;
+    return std::nullopt;
+  }
+  auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
+  if (resolved.ok()) return *std::move(resolved);
+  problem = "resolve: " + std::string(resolved.status().message());
+  return std::nullopt;
+}
+
 // The given index of a list that holds its first and last 16 entries, or all.
 inline size_t IndexInList(size_t entry, size_t entries, size_t pairs) {
   return entry < entries / 2 ? entry : pairs - entries + entry;
@@ -130,9 +136,9 @@ inline std::string CompareWindow(const LayerEncoding& layer, const Value& want) 
 }
 
 inline std::string CompareBuckets(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kBias) return "kind: " + KindOf(layer) + " instead of t5_bucket";
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kBias, layer, "t5_bucket", problem);
+  if (!resolved) return problem;
   const BucketPlan& plan = std::get<BucketPlan>(resolved->plan);
   const DistanceBuckets buckets(plan.num_buckets, plan.max_distance, plan.bidirectional);
   for (const Value& sample : want["samples"].GetArray()) {
@@ -143,9 +149,9 @@ inline std::string CompareBuckets(const LayerEncoding& layer, const Value& want)
 }
 
 inline std::string CompareLogBuckets(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kTerm) return "kind: " + KindOf(layer) + " instead of deberta";
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kTerm, layer, "deberta", problem);
+  if (!resolved) return problem;
   const DebertaPlan& plan = std::get<DebertaPlan>(resolved->plan);
   const int64_t span = plan.buckets.rows() / 2;
   for (const Value& sample : want["samples"].GetArray()) {
@@ -201,11 +207,11 @@ inline std::string CompareTimestep(const TimestepSpec& spec, const Value& want) 
 
 // EfficientLoFTR: every frequency twice, for the row and for the column, in pairs side by side.
 inline std::string CompareAxialGrid(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kRope, layer, "rope", problem);
+  if (!resolved) return problem;
   const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
   if (spec.pairing != Pairing::kInterleaved) return "pairing";
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
   const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
   const auto list = want["inv_freq"].GetArray();
   if (plan.inv_freq.size() != 2u * list.Size()) return "pairs: " + std::to_string(plan.inv_freq.size());
@@ -220,9 +226,9 @@ inline std::string CompareAxialGrid(const LayerEncoding& layer, const Value& wan
 
 // DINOv3: rows, then columns, of a coordinate that turns by 2π·c times the library's numbers.
 inline std::string CompareDinoV3(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kRope, layer, "rope", problem);
+  if (!resolved) return problem;
   const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
   const auto list = want["inv_freq"].GetArray();
   if (plan.inv_freq.size() != 2u * list.Size()) return "pairs: " + std::to_string(plan.inv_freq.size());
@@ -236,9 +242,9 @@ inline std::string CompareDinoV3(const LayerEncoding& layer, const Value& want) 
 }
 
 inline std::string CompareSlopes(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kAlibi) return "kind: " + KindOf(layer) + " instead of alibi";
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kAlibi, layer, "alibi", problem);
+  if (!resolved) return problem;
   const auto& slopes = std::get<BiasPlan>(resolved->plan).slopes;
   const auto list = want["slopes"].GetArray();
   if (slopes.size() != list.Size()) return "heads: " + std::to_string(slopes.size());
@@ -251,11 +257,11 @@ inline std::string CompareSlopes(const LayerEncoding& layer, const Value& want) 
 }
 
 inline std::string CompareRope(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of rope";
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kRope, layer, "rope", problem);
+  if (!resolved) return problem;
   const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
   const std::string pairing = NameOf(*spec.pairing);
-  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
   const std::string frequencies = CompareFrequencies(std::get<AnglePlan>(resolved->plan).inv_freq, want);
   if (!frequencies.empty()) return frequencies;
   if (std::fabs(resolved->attention_factor - want["factor"].GetDouble()) > kTolerance) {
@@ -278,10 +284,10 @@ inline std::string CompareAxes(const AnglePlan& plan, const Value& want, bool wi
 }
 
 inline std::string CompareSeveralAxes(const LayerEncoding& layer, const Value& want) {
-  if (layer.kind != PositionKind::kRope) return "kind: " + KindOf(layer) + " instead of " + Text(want, "kind");
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kRope, layer, Text(want, "kind"), problem);
+  if (!resolved) return problem;
   const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
-  const auto resolved = Resolve(*layer.spec, 1, Precision::kExact);
-  if (!resolved.ok()) return "resolve: " + std::string(resolved.status().message());
   const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
   if (const std::string frequencies = CompareFrequencies(plan.inv_freq, want); !frequencies.empty()) return frequencies;
   const std::string pairing = NameOf(*spec.pairing);

@@ -2,14 +2,8 @@
 #ifndef PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_SCHEMES_H_
 #define PHASOR_TESTS_SERVER_RESOLVE_LIBRARY_SCHEMES_H_
 
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "server/resolve/model_config.h"
@@ -18,18 +12,11 @@
 namespace phasor::server {
 
 // Schemes that the cases of terms.json answer such a class with: terms_golden_test holds their numbers to the module's own.
-inline std::map<std::string, std::set<std::string>> SchemesOfModules(const std::string& file) {
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseFullPrecisionFlag>(text.str().c_str());
+inline std::map<std::string, std::set<std::string>> SchemesOfModules() {
+  const rapidjson::Document document = ReadLibraryJson("terms.json");
   std::map<std::string, std::set<std::string>> of_cases, schemes;
   for (const Value& each : document["cases"].GetArray()) {
-    rapidjson::StringBuffer buffer;
-    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-    each["config"].Accept(writer);
-    const auto model = ReadModelConfig(buffer.GetString());
+    const auto model = ReadModelConfig(JsonText(each["config"]));
     if (!model.ok()) continue;
     for (const Value& want : each["layers"].GetArray()) {
       for (const LayerEncoding& layer : model->layers) {

@@ -1,42 +1,17 @@
 // Every published configuration of tests/golden/models, in as it stands, against the numbers that its file expects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
+#include "tests/server/resolve/library_cases.h"
 
 namespace phasor::server {
 namespace {
-
-using rapidjson::Value;
-
-constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/models";
-
-rapidjson::Document Load(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag>(text.str().c_str());
-  return document;
-}
-
-std::string ToText(const Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-  value.Accept(writer);
-  return buffer.GetString();
-}
 
 bool Has(const Value& entry, const char* key) { return entry.HasMember(key) && !entry[key].IsNull(); }
 
@@ -98,8 +73,8 @@ void CheckAxes(const LayerEncoding& layer, const Value& want) {
   EXPECT_THAT(std::get<AnglePlan>(resolved->plan).axis_of_pair, ::testing::ElementsAreArray(axes));
 }
 
-// An image tower: rows, then columns, with the same frequencies.
-void CheckGrid(const LayerEncoding& layer, const Value& want) {
+// Rows, then columns, with the same frequencies: those of the golden times `turn`.
+void CheckTwoAxes(const LayerEncoding& layer, const Value& want, double turn) {
   ASSERT_EQ(layer.kind, PositionKind::kRope);
   const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
   EXPECT_EQ(*spec.rotary_dim, want["rotary_dim"].GetInt64());
@@ -109,10 +84,14 @@ void CheckGrid(const LayerEncoding& layer, const Value& want) {
   const auto expected = want["inv_freq"].GetArray();
   ASSERT_EQ(plan.inv_freq.size(), 2u * expected.Size());
   for (size_t i = 0; i < plan.inv_freq.size(); ++i) {
-    ExpectClose(plan.inv_freq[i], expected[static_cast<unsigned>(i % expected.Size())], 1e-14, "inv_freq");
+    const double frequency = Number(expected[static_cast<unsigned>(i % expected.Size())]);
+    EXPECT_NEAR(plan.inv_freq[i], turn * frequency, 1e-14 * frequency) << "pair " << i;
     EXPECT_EQ(plan.axis_of_pair[i], i / expected.Size()) << "pair " << i;
   }
 }
+
+// An image tower.
+void CheckGrid(const LayerEncoding& layer, const Value& want) { CheckTwoAxes(layer, want, 1); }
 
 void CheckAlibi(const LayerEncoding& layer, const Value& want) {
   ASSERT_EQ(layer.kind, PositionKind::kAlibi);
@@ -254,21 +233,7 @@ void CheckRelativeSinusoid(const LayerEncoding& layer, const Value& want) {
 }
 
 // Coordinates in [−1, 1]: the angle is 2π·c·inv_freq of the file.
-void CheckDinoV3(const LayerEncoding& layer, const Value& want) {
-  ASSERT_EQ(layer.kind, PositionKind::kRope);
-  const RopeSpec& spec = std::get<RopeSpec>(layer.spec->spec);
-  EXPECT_EQ(*spec.rotary_dim, want["rotary_dim"].GetInt64());
-  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
-  ASSERT_TRUE(resolved.ok()) << resolved.status();
-  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
-  const auto expected = want["inv_freq"].GetArray();
-  ASSERT_EQ(plan.inv_freq.size(), 2u * expected.Size());
-  for (size_t i = 0; i < plan.inv_freq.size(); ++i) {
-    const double frequency = Number(expected[static_cast<unsigned>(i % expected.Size())]);
-    EXPECT_NEAR(plan.inv_freq[i], 2 * M_PI * frequency, 1e-14 * frequency) << "pair " << i;
-    EXPECT_EQ(plan.axis_of_pair[i], i / expected.Size()) << "pair " << i;
-  }
-}
+void CheckDinoV3(const LayerEncoding& layer, const Value& want) { CheckTwoAxes(layer, want, 2 * M_PI); }
 
 void CheckSinusoidal(const LayerEncoding& layer, const Value& want) {
   ASSERT_EQ(layer.kind, PositionKind::kSinusoidal);
@@ -331,9 +296,9 @@ void CheckEntry(const ModelEncoding& model, const Value& want) {
 class GoldenModel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenModel, ResolvesAsPublished) {
-  const rapidjson::Document golden = Load(std::filesystem::path(kFolder) / (GetParam() + ".json"));
+  const rapidjson::Document golden = ReadGoldenJson("models/" + GetParam() + ".json");
   ASSERT_TRUE(golden.IsObject());
-  const auto model = ReadModelConfig(ToText(golden["config"]));
+  const auto model = ReadModelConfig(JsonText(golden["config"]));
   ASSERT_TRUE(model.ok()) << model.status();
   std::vector<std::string> types;
   for (const Value& want : golden["expect"].GetArray()) {
@@ -357,22 +322,9 @@ TEST_P(GoldenModel, ResolvesAsPublished) {
   EXPECT_EQ(static_cast<size_t>(known), types.size());
 }
 
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
-    if (file.path().extension() == ".json") names.push_back(file.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> Names() { return GoldenNames("models", ".json"); }
 
-std::string TestName(const ::testing::TestParamInfo<std::string>& model) {
-  std::string name = model.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, GoldenModel, ::testing::ValuesIn(Names()), TestName);
+INSTANTIATE_TEST_SUITE_P(Models, GoldenModel, ::testing::ValuesIn(Names()), GoldenTestName);
 
 TEST(GoldenModels, AreAllThere) { EXPECT_GE(Names().size(), 64u); }
 

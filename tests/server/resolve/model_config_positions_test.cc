@@ -2,15 +2,11 @@
 // videos, the slice of a head that rotates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "tests/server/resolve/gguf_testing.h"
+#include "tests/server/resolve/library_cases.h"
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
@@ -25,19 +21,13 @@ double ScaleAt(const QueryScaleRule& rule, double position) {
 }
 
 TEST(QueryScale, IsWhatTheLibraryMultipliesBy) {
-  std::ifstream in(PHASOR_SOURCE_DIR "/tests/golden/transformers/query_scales.json");
-  std::stringstream text;
-  text << in.rdbuf();
-  rapidjson::Document golden;
-  golden.Parse(text.str().c_str());
+  const rapidjson::Document golden = ReadLibraryJson("query_scales.json");
   ASSERT_TRUE(golden.IsObject());
   EXPECT_EQ(golden["cases"].Size(), 5u);
   for (const auto& each : golden["cases"].GetArray()) {
-    rapidjson::StringBuffer config;
-    rapidjson::Writer<rapidjson::StringBuffer> writer(config);
-    each["config"].Accept(writer);
-    SCOPED_TRACE(config.GetString());
-    const LayerEncoding layer = LayerOf(Read(config.GetString()), each["layer_type"].GetString());
+    const std::string config = JsonText(each["config"]);
+    SCOPED_TRACE(config);
+    const LayerEncoding layer = LayerOf(Read(config), each["layer_type"].GetString());
     ASSERT_TRUE(layer.query_scale_rule.has_value());
     EXPECT_FALSE(layer.query_scale.empty());
     for (const auto& sample : each["samples"].GetArray()) {

@@ -1,44 +1,20 @@
 // How every rotating class of transformers pairs the channels of a head, as its own functions turn unit vectors
 // (tests/golden/transformers/pairings.json), against the pairing of every rotation that is answered for it.
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "server/resolve/model_config.h"
+#include "tests/server/resolve/library_cases.h"
 #include "tests/server/resolve/library_compare.h"
 
 namespace phasor::server {
 namespace {
-
-constexpr char kFolder[] = PHASOR_SOURCE_DIR "/tests/golden/transformers/";
-constexpr unsigned kParseFlags = rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
-
-rapidjson::Document ReadJson(const char* name) {
-  std::ifstream in(std::string(kFolder) + name);
-  std::stringstream text;
-  text << in.rdbuf();
-  rapidjson::Document document;
-  document.Parse<kParseFlags>(text.str().c_str());
-  return document;
-}
-
-std::string ToText(const Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::CrtAllocator,
-                    rapidjson::kWriteNanAndInfFlag>
-      writer(buffer);
-  value.Accept(writer);
-  return buffer.GetString();
-}
 
 // The last word of a dotted path, and what stands before it.
 std::pair<std::string, std::string> Split(const std::string& path) {
@@ -113,20 +89,17 @@ const Value* EntriesOfPart(const LayerEncoding& layer, const Value& config, cons
 }
 
 TEST(PairingsGolden, EveryRotationPairsAsTheLibraryDoes) {
-  const rapidjson::Document goldens = ReadJson("pairings.json");
+  const rapidjson::Document goldens = ReadLibraryJson("pairings.json");
   ASSERT_TRUE(goldens.IsObject());
   const Value& reasons = goldens["not_probed"];
-  const rapidjson::Document exceptions = ReadJson("exceptions.json");
-  std::ifstream in(std::string(kFolder) + "cases.jsonl");
+  KnownDifferences exceptions("exceptions.json");
   Tally tally;
-  for (std::string line; std::getline(in, line);) {
-    rapidjson::Document document;
-    document.Parse<kParseFlags>(line.c_str());
-    const std::string type = Text(document, "type");
-    if (!document.HasMember("config")) continue;
-    const auto model = ReadModelConfig(ToText(document["config"]));
+  for (const LibraryCase& each : LibraryCases()) {
+    const std::string& type = each.type;
+    const auto model = ReadModelConfig(each.config);
     if (!model.ok()) {  // a default that the class itself cannot use
-      EXPECT_TRUE(exceptions.HasMember(type.c_str())) << type << ": " << model.status();
+      const std::string difference = "read: " + std::string(model.status().message());
+      EXPECT_TRUE(exceptions.Has(type, difference)) << type << " | " << difference;
       continue;
     }
     const bool known = std::none_of(model->warnings.begin(), model->warnings.end(), [](const Note& note) {
@@ -139,7 +112,7 @@ TEST(PairingsGolden, EveryRotationPairsAsTheLibraryDoes) {
       const Value* own = goldens["types"].HasMember(type.c_str()) ? &goldens["types"][type.c_str()] : nullptr;
       std::string problem = own == nullptr ? "no entry" : Check(layer, *own, false, tally);
       if (problem == "no entry") {
-        own = EntriesOfPart(layer, document["config"], goldens["types"]);
+        own = EntriesOfPart(layer, each.document["config"], goldens["types"]);
         LayerEncoding alone = layer;
         alone.part.clear();
         if (own != nullptr) problem = Check(alone, *own, false, tally);
@@ -176,15 +149,12 @@ bool Answers(const ModelEncoding& model, const Value& entry) {
 
 // The other way round: no rotation of the library is left out of the answer.
 TEST(PairingsGolden, EveryRotationOfTheLibraryIsAnswered) {
-  const rapidjson::Document goldens = ReadJson("pairings.json");
-  std::ifstream in(std::string(kFolder) + "cases.jsonl");
+  const rapidjson::Document goldens = ReadLibraryJson("pairings.json");
   int answered = 0;
-  for (std::string line; std::getline(in, line);) {
-    rapidjson::Document document;
-    document.Parse<kParseFlags>(line.c_str());
-    const std::string type = Text(document, "type");
-    if (!document.HasMember("config") || !goldens["types"].HasMember(type.c_str())) continue;
-    const auto model = ReadModelConfig(ToText(document["config"]));
+  for (const LibraryCase& each : LibraryCases()) {
+    const std::string& type = each.type;
+    if (!goldens["types"].HasMember(type.c_str())) continue;
+    const auto model = ReadModelConfig(each.config);
     if (!model.ok()) continue;  // EveryRotationPairsAsTheLibraryDoes knows why
     for (const Value& entry : goldens["types"][type.c_str()].GetArray()) {
       if (Answers(*model, entry)) {
@@ -193,7 +163,7 @@ TEST(PairingsGolden, EveryRotationOfTheLibraryIsAnswered) {
       }
       if (goldens["not_by_default"].HasMember(type.c_str())) continue;
       ADD_FAILURE() << type << " | group '" << Text(entry, "group") << "' side '" << Text(entry, "side") << "' "
-                    << ToText(entry["pairings"]);
+                    << JsonText(entry["pairings"]);
     }
   }
   std::printf("%5d answered\n", answered);
@@ -202,30 +172,28 @@ TEST(PairingsGolden, EveryRotationOfTheLibraryIsAnswered) {
 
 // Classes that read rope_interleave, with the value that their default is not.
 TEST(PairingsGolden, RopeInterleaveTurnsAsTheLibraryDoes) {
-  const rapidjson::Document goldens = ReadJson("pairings.json");
-  std::ifstream in(std::string(kFolder) + "cases.jsonl");
+  const rapidjson::Document goldens = ReadLibraryJson("pairings.json");
   Tally tally;
   int types = 0;
-  for (std::string line; std::getline(in, line);) {
-    rapidjson::Document document;
-    document.Parse<kParseFlags>(line.c_str());
-    const std::string type = Text(document, "type");
-    if (!document.HasMember("config") || !document["config"].HasMember("rope_interleave")) continue;
+  for (LibraryCase& each : LibraryCases()) {
+    const std::string& type = each.type;
+    Value& config = each.document["config"];
+    if (!config.HasMember("rope_interleave")) continue;
     const Value& entries = goldens["types"][type.c_str()];
     const bool flagged =
         std::any_of(entries.Begin(), entries.End(), [](const Value& entry) { return entry.HasMember("rope_interleave"); });
     ASSERT_TRUE(flagged) << type;
     ++types;
-    Value& flag = document["config"]["rope_interleave"];
+    Value& flag = config["rope_interleave"];
     flag.SetBool(!flag.GetBool());
-    const auto model = ReadModelConfig(ToText(document["config"]));
+    const auto model = ReadModelConfig(JsonText(config));
     ASSERT_TRUE(model.ok());
     for (const LayerEncoding& layer : model->layers) {
       EXPECT_EQ(Check(layer, entries, true, tally), "") << type;
     }
     // Without the key the class's default counts.
-    document["config"].RemoveMember("rope_interleave");
-    const auto bare = ReadModelConfig(ToText(document["config"]));
+    config.RemoveMember("rope_interleave");
+    const auto bare = ReadModelConfig(JsonText(config));
     ASSERT_TRUE(bare.ok());
     for (const LayerEncoding& layer : bare->layers) {
       EXPECT_EQ(Check(layer, entries, false, tally), "") << type;
@@ -238,7 +206,7 @@ TEST(PairingsGolden, RopeInterleaveTurnsAsTheLibraryDoes) {
 
 // Classes whose defaults cannot run without mrope_section, with the sections of published files.
 TEST(PairingsGolden, ClassesThatNeedSectionsTurnAsTheLibraryDoes) {
-  const rapidjson::Document goldens = ReadJson("pairings.json");
+  const rapidjson::Document goldens = ReadLibraryJson("pairings.json");
   Tally tally;
   for (const std::string type : {"glm4v_text", "glm4v_moe_text"}) {
     ASSERT_TRUE(goldens["types"].HasMember(type.c_str())) << type;

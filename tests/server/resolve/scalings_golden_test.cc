@@ -1,14 +1,12 @@
 // What every attention of transformers multiplies q·k by (tests/golden/transformers/scalings.json), against the softmax
 // scale of the answer for the same class.
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
-#include <sstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +16,10 @@
 
 namespace phasor::server {
 namespace {
+
+// The golden has factors that the library computes in float64, cut to 9 digits: at most half a unit of the ninth
+// of 1.00000000.
+constexpr double kCut = 5e-9;
 
 // The scale that an answer says; 0 where it leaves it to a head's width that it does not give.
 double ScaleOf(const LayerEncoding& layer) {
@@ -48,12 +50,16 @@ std::vector<const Value*> EntriesOf(const LayerEncoding& layer, const Value& ent
 TEST(ScalingsGolden, EveryAttentionIsScaledAsInTheLibrary) {
   const rapidjson::Document goldens = ReadLibraryJson("scalings.json");
   ASSERT_TRUE(goldens.IsObject());
+  KnownDifferences exceptions("exceptions.json");
   int compared = 0;
-  int unsaid = 0;
+  std::map<std::string, int> unsaid;  // layers by kind
   for (const LibraryCase& each : LibraryCases()) {
     if (!goldens.HasMember(each.type.c_str())) continue;
     const auto model = ReadModelConfig(each.config);
-    if (!model.ok()) continue;  // transformers_golden_test has its reason
+    if (!model.ok()) {
+      EXPECT_TRUE(exceptions.Has(each.type, "read: " + std::string(model.status().message()))) << each.type;
+      continue;
+    }
     for (const LayerEncoding& layer : model->layers) {
       const auto entries = EntriesOf(layer, goldens[each.type.c_str()]);
       if (entries.empty() || layer.layer_type.ends_with("embedding")) continue;
@@ -64,11 +70,11 @@ TEST(ScalingsGolden, EveryAttentionIsScaledAsInTheLibrary) {
         for (rapidjson::SizeType i = 3; i < entry->Size(); ++i) {
           const double factor = (*entry)[i].GetDouble();
           as_one = as_one || factor == 1;
-          fits = fits || std::fabs(got - factor) <= 1e-6 * got;
+          fits = fits || std::fabs(got - factor) <= kCut * factor;
         }
       }
       if (got == 0 && !(as_one && layer.kind == PositionKind::kBias)) {
-        ++unsaid;
+        ++unsaid[KindOf(layer)];
         continue;
       }
       ++compared;
@@ -76,8 +82,17 @@ TEST(ScalingsGolden, EveryAttentionIsScaledAsInTheLibrary) {
                         << (*entries.front())[3].GetDouble();
     }
   }
-  EXPECT_GE(compared, 300);
-  std::printf("%d layers compared; %d leave the scale to a width that they do not give\n", compared, unsaid);
+  // What these goldens are compared with today: a class that no longer says its scale shows here or below.
+  EXPECT_GE(compared, 446);
+  // A rotation knows its head's width, and so its scale. Tables and sinusoids stand before the layers, and a layer without
+  // positions or without a spec says nothing. Of the others these many have no width in their spec, and a configuration that
+  // does not decide the scale.
+  const std::map<std::string, int> most = {{"alibi", 2}, {"bias", 31}, {"mrope", 4}, {"term", 62}};
+  const std::set<std::string> free = {"learned", "sinusoidal", "none", "positional_convolution"};
+  for (const auto& [kind, count] : unsaid) {
+    if (free.contains(kind)) continue;
+    EXPECT_LE(count, most.contains(kind) ? most.at(kind) : 0) << kind;
+  }
 }
 
 }  // namespace

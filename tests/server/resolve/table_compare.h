@@ -80,19 +80,28 @@ inline std::string CompareNeighborhood(const Layers& layers, const Value& want) 
   return "no window of " + std::to_string(kernel) + " with " + std::to_string(table[0].GetInt64()) + " heads";
 }
 
-// A convolution has no spec; the answer says its numbers.
-inline std::string CompareConvolution(const std::vector<LayerEncoding>& layers, const Value& want) {
-  const auto says = [&](const std::string& text, const char* key) {
-    return text.find(std::string(key) + " " + std::to_string(want[key].GetInt64())) != std::string::npos;
-  };
-  for (const LayerEncoding& layer : layers) {
-    for (const Note& note : layer.warnings) {
-      if (note.message.find("positional convolution") == std::string::npos || !says(note.message, "kernel")) continue;
-      if (note.message.find("depthwise") != std::string::npos) return "";
-      if (says(note.message, "groups") && says(note.message, "layers")) return "";
+// A convolution has no spec; the answer ends in its numbers, which are compared whole. A depthwise one has as many groups as
+// its stage has channels, and the answer names the stages: `depthwise` of them in the library.
+inline std::string CompareConvolution(const Layers& layers, const Value& want, size_t depthwise) {
+  const auto number = [&](const char* key) { return std::to_string(want[key].GetInt64()); };
+  std::string numbers = "kernel " + number("kernel");
+  numbers += depthwise > 0 ? ", groups as many as channels (depthwise), before stage "
+                           : ", groups " + number("groups") + ", layers " + number("layers");
+  if (want.HasMember("stride")) numbers += ", stride " + number("stride");
+  std::string found;
+  for (const LayerEncoding* layer : layers) {
+    for (const Note& note : layer->warnings) {
+      if (note.message.find("positional convolution") == std::string::npos) continue;
+      const size_t at = note.message.rfind("kernel ");
+      const std::string said = at == std::string::npos ? "nothing" : note.message.substr(at);
+      if (depthwise == 0 && said == numbers) return "";
+      size_t stages = 0;
+      for (size_t i = said.find("before stage "); i != std::string::npos; i = said.find("before stage ", i + 1)) ++stages;
+      if (depthwise > 0 && said.starts_with(numbers) && stages == depthwise) return "";
+      found += " | " + said;
     }
   }
-  return "no convolution of kernel " + std::to_string(want["kernel"].GetInt64());
+  return "convolution:" + found + " instead of " + numbers;
 }
 
 }  // namespace phasor::server

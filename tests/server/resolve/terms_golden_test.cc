@@ -2,40 +2,18 @@
 // modules (tests/golden/transformers/terms.json).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "kernels/encodings/buckets.h"
+#include "tests/server/resolve/library_cases.h"
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
 namespace {
-
-using rapidjson::Value;
-
-rapidjson::Document Golden() {
-  std::ifstream in(PHASOR_SOURCE_DIR "/tests/golden/transformers/terms.json");
-  std::stringstream text;
-  text << in.rdbuf();
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseFullPrecisionFlag>(text.str().c_str());
-  return document;
-}
-
-std::string ToText(const Value& value) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-  value.Accept(writer);
-  return buffer.GetString();
-}
 
 std::vector<int64_t> Whole(const Value& list) {
   std::vector<int64_t> numbers;
@@ -354,13 +332,13 @@ void CheckLayer(const LayerEncoding& layer, const Value& want) {
 }
 
 TEST(TermsGolden, EveryCaseMatches) {
-  const rapidjson::Document golden = Golden();
+  const rapidjson::Document golden = ReadLibraryJson("terms.json");
   ASSERT_TRUE(golden.IsObject());
   const auto cases = golden["cases"].GetArray();
   EXPECT_GE(cases.Size(), 43u);
   for (const Value& each : cases) {
     SCOPED_TRACE(each["name"].GetString());
-    const ModelEncoding model = Read(ToText(each["config"]));
+    const ModelEncoding model = Read(JsonText(each["config"]));
     if (!each.HasMember("part")) {
       // Parts that the file lacks are the class's own.
       const auto given = std::count_if(model.layers.begin(), model.layers.end(), [&](const LayerEncoding& layer) {
