@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/encodings/buckets.h"
 #include "server/resolve/model_config.h"
 #include "tests/server/resolve/library_cases.h"
 
@@ -131,33 +130,6 @@ inline std::string CompareWindow(const LayerEncoding& layer, const Value& want) 
     const double c = static_cast<double>(i - (height - 1)) / static_cast<double>(spec.pretrained_height - 1);
     const double got = std::copysign(std::log2(1 + 8 * std::fabs(c)) / 3, c);
     if (std::fabs(got - rows[static_cast<unsigned>(i)].GetDouble()) > 1e-6) return "coordinate " + std::to_string(i);
-  }
-  return "";
-}
-
-inline std::string CompareBuckets(const LayerEncoding& layer, const Value& want) {
-  std::string problem;
-  const auto resolved = ResolvedAs(PositionKind::kBias, layer, "t5_bucket", problem);
-  if (!resolved) return problem;
-  const BucketPlan& plan = std::get<BucketPlan>(resolved->plan);
-  const DistanceBuckets buckets(plan.num_buckets, plan.max_distance, plan.bidirectional);
-  for (const Value& sample : want["samples"].GetArray()) {
-    const int64_t got = buckets.at(sample[0].GetInt64());
-    if (got != sample[1].GetInt64()) return "bucket of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
-  }
-  return "";
-}
-
-inline std::string CompareLogBuckets(const LayerEncoding& layer, const Value& want) {
-  std::string problem;
-  const auto resolved = ResolvedAs(PositionKind::kTerm, layer, "deberta", problem);
-  if (!resolved) return problem;
-  const DebertaPlan& plan = std::get<DebertaPlan>(resolved->plan);
-  const int64_t span = plan.buckets.rows() / 2;
-  for (const Value& sample : want["samples"].GetArray()) {
-    const int64_t row = std::clamp<int64_t>(sample[1].GetInt64() + span, 0, 2 * span - 1);
-    const int64_t got = plan.buckets.at(-sample[0].GetInt64());
-    if (got != row) return "row of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// Comparisons of learned tables, buckets of several tables and convolutions with the library's modules. Each answers the
+// Comparisons of learned tables, buckets and convolutions with the library's modules. Each answers the
 // empty string when the answer is as the library has it, else what differs.
 #ifndef PHASOR_TESTS_SERVER_RESOLVE_TABLE_COMPARE_H_
 #define PHASOR_TESTS_SERVER_RESOLVE_TABLE_COMPARE_H_
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/encodings/buckets.h"
 #include "tests/server/resolve/library_compare.h"
 
 namespace phasor::server {
@@ -55,6 +56,33 @@ inline bool HasTable(const Layers& layers, const Value& want) {
   if (e.size() != 3) return false;
   return CountTables(layers, want, e[1] * e[2], e[0]) > 0 || CountTables(layers, want, e[0] * e[1], e[2]) > 0 ||
          CountTables(layers, want, e[1], e[2]) == e[0] || CountTables(layers, want, e[0], e[2]) == e[1];
+}
+
+inline std::string CompareBuckets(const LayerEncoding& layer, const Value& want) {
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kBias, layer, "t5_bucket", problem);
+  if (!resolved) return problem;
+  const BucketPlan& plan = std::get<BucketPlan>(resolved->plan);
+  const DistanceBuckets buckets(plan.num_buckets, plan.max_distance, plan.bidirectional);
+  for (const Value& sample : want["samples"].GetArray()) {
+    const int64_t got = buckets.at(sample[0].GetInt64());
+    if (got != sample[1].GetInt64()) return "bucket of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
+  }
+  return "";
+}
+
+inline std::string CompareLogBuckets(const LayerEncoding& layer, const Value& want) {
+  std::string problem;
+  const auto resolved = ResolvedAs(PositionKind::kTerm, layer, "deberta", problem);
+  if (!resolved) return problem;
+  const DebertaPlan& plan = std::get<DebertaPlan>(resolved->plan);
+  const int64_t span = plan.buckets.rows() / 2;
+  for (const Value& sample : want["samples"].GetArray()) {
+    const int64_t row = std::clamp<int64_t>(sample[1].GetInt64() + span, 0, 2 * span - 1);
+    const int64_t got = plan.buckets.at(-sample[0].GetInt64());
+    if (got != row) return "row of " + std::to_string(sample[0].GetInt64()) + ": " + std::to_string(got);
+  }
+  return "";
 }
 
 // Of a bias whose table the golden names: the shape of the weight that it is made from.
