@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -20,9 +21,9 @@ int64_t Width(const Model& model, std::vector<Note>& defaults) {
   return model.family->width;
 }
 
-NumberSource WidthFrom(const Model& model) {
+std::string_view WidthKey(const Model& model) {
   const std::string_view keys = model.family->width_key;
-  return model.From(keys.empty() ? "hidden_size" : keys.substr(0, keys.find('*')));
+  return keys.empty() ? "hidden_size" : keys.substr(0, keys.find('*'));
 }
 
 // A sinusoidal layer type of the model's own width.
@@ -36,14 +37,7 @@ void AddSinusoid(const Model& model, std::string layer_type, SinusoidalSpec spec
     model.problems->Fail(model.text.PathOf("d_model"), "nothing", absl::StrCat("a whole number, 1 … ", kMaxDim));
     return;
   }
-  auto canonical = Canonicalize(spec);
-  if (!canonical.ok()) {
-    const auto error = SpecErrorOf(canonical.status());
-    return error ? model.Blame(WidthFrom(model), *error) : model.problems->Fail(canonical.status());
-  }
-  layer.kind = PositionKind::kSinusoidal;
-  layer.spec = *std::move(canonical);
-  out.layers.push_back(std::move(layer));
+  AddSpec(model, std::move(layer), spec, {{"dim", WidthKey(model)}}, out);
 }
 
 // √dim on the token embeddings, by flag.
@@ -117,12 +111,7 @@ void AddTimestep(const Model& model, ModelEncoding& out) {
   spec.flip_sin_to_cos = true;
   FillFacts(model, 0, layer);
   if (!model.problems->ok()) return;
-  auto canonical = Canonicalize(spec);
-  if (const auto error = SpecErrorOf(canonical.status())) return model.Blame(WidthFrom(model), *error);
-  if (!canonical.ok()) return model.problems->Fail(canonical.status());
-  layer.kind = PositionKind::kSinusoidal;
-  layer.spec = *std::move(canonical);
-  out.layers.push_back(std::move(layer));
+  AddSpec(model, std::move(layer), spec, {{"dim", WidthKey(model)}}, out);
 }
 
 }  // namespace
@@ -153,16 +142,9 @@ void ReadFlorenceVision(const Model& model, ModelEncoding& out) {
   const auto widths = model.text.Integers("embed_dim", 1, kMaxDim).value_or(std::vector<int64_t>());
   SinusoidalSpec spec = Table(SinusoidalLayout::kInterleaved, SinusoidalSpacing::kPaper);
   spec.dim = widths.empty() ? 1024 : widths.back();
-  auto canonical = Canonicalize(spec);
-  if (const auto error = SpecErrorOf(canonical.status())) {
-    return model.problems->Fail(model.text.PathOf("embed_dim"), error->given, error->allowed);
-  }
-  if (!canonical.ok()) return model.problems->Fail(canonical.status());
   LayerEncoding layer;
   layer.layer_type = layer.part = "temporal";
-  layer.kind = PositionKind::kSinusoidal;
-  layer.spec = *std::move(canonical);
-  out.layers.push_back(std::move(layer));
+  AddSpec(model, std::move(layer), spec, {{"dim", "embed_dim"}}, out);
 }
 
 namespace {

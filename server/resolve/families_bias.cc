@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/resolve/layer_groups.h"
+#include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
@@ -53,18 +54,10 @@ void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& ke
     out.layers.push_back(Unserved(model, layer.layer_type, "t5_bucket"));
     return;
   }
-  auto canonical = Canonicalize(spec);
-  if (!canonical.ok()) {
-    const auto error = SpecErrorOf(canonical.status());
-    const std::string_view key = error && error->field.ends_with("max_distance") ? keys.max_distance : keys.num_buckets;
-    return error ? model.Blame(model.From(key), *error) : model.problems->Fail(canonical.status());
-  }
-  layer.kind = PositionKind::kBias;
-  layer.spec = *std::move(canonical);
   if (!keys.table.empty()) {
     layer.weights = {{"table", {*spec.num_buckets, spec.num_heads}, std::string(keys.table), false}};
   }
-  out.layers.push_back(std::move(layer));
+  AddSpec(model, std::move(layer), spec, {{"num_buckets", keys.num_buckets}, {"max_distance", keys.max_distance}}, out);
 }
 
 void ReadAlibi(const Model& model, ModelEncoding& out) { AddAlibi(model, std::nullopt, "", AlibiForm::kCausal, out); }

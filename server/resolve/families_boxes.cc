@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
@@ -16,19 +17,12 @@ constexpr int64_t kMostBuckets = 65536;
 constexpr size_t kMostBiases = 16;
 constexpr int64_t kMostDistance = (int64_t{1} << 31) - 1;
 
-int64_t OrOfClass(const Model& model, const JsonObject& object, std::string_view key, int64_t highest, int64_t of_class,
-                  std::vector<Note>& defaults) {
-  const auto given = object.Integer(key, 1, highest);
-  if (!given) defaults.push_back({object.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
-  return given.value_or(of_class);
-}
-
 // Boxes lie at thousandths of the page, those of patches at i/patches; means of two edges lie at halves of both. Positions
 // are whole on a grid of all of them, on which the class's factor is whole too.
 int64_t PageGrid(const Model& model, int64_t factor, std::vector<Note>& defaults) {
   constexpr int64_t kSide = int64_t{1} << 15;
-  const int64_t image = OrOfClass(model, model.text, "image_size", kSide, 224, defaults);
-  const int64_t patch = OrOfClass(model, model.text, "patch_size", kSide, 16, defaults);
+  const int64_t image = OrOfClass(model, model.text, "image_size", {1, kSide}, 224, defaults);
+  const int64_t patch = OrOfClass(model, model.text, "patch_size", {1, kSide}, 16, defaults);
   const int64_t patches = std::max<int64_t>(1, image / patch);
   return std::lcm(std::lcm<int64_t, int64_t>(2000, 2 * patches), factor);
 }
@@ -45,13 +39,13 @@ void AddUdopBias(const Model& model, const JsonObject& bias, size_t index, Model
   layer.layer_type = absl::StrCat("encoder.", type);
   layer.softmax_scale = 1;  // the class does not scale q·k
   T5BucketSpec spec;
-  spec.num_buckets = OrOfClass(model, bias, "relative_attention_num_buckets", kMostBuckets, 32, layer.defaults);
-  spec.max_distance = OrOfClass(model, bias, "max_distance", kMostDistance, text ? 128 : 100, layer.defaults);
+  spec.num_buckets = OrOfClass(model, bias, "relative_attention_num_buckets", {1, kMostBuckets}, 32, layer.defaults);
+  spec.max_distance = OrOfClass(model, bias, "max_distance", {1, kMostDistance}, text ? 128 : 100, layer.defaults);
   spec.bidirectional = bias.Bool("bidirectional").value_or(true);
   spec.num_heads = layer.num_q_heads;
   if (!text) {
     constexpr int64_t kLargestFactor = 10000;
-    const int64_t factor = OrOfClass(model, bias, "scaling_factor", kLargestFactor, 100, layer.defaults);
+    const int64_t factor = OrOfClass(model, bias, "scaling_factor", {1, kLargestFactor}, 100, layer.defaults);
     const int64_t grid = PageGrid(model, factor, layer.defaults);
     spec.distance_divisor = grid / factor;
     layer.warnings.push_back(

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/layer_groups.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
@@ -86,9 +87,7 @@ void AddUnevenPairs(const Model& model, std::string_view part, std::string_view 
                     int64_t of_hidden, int64_t of_heads, ModelEncoding& out) {
   std::vector<Note> defaults;
   const auto whole = [&](std::string_view key, int64_t of_class) {
-    const auto given = model.text.Integer(key, 1, int64_t{1} << 20);
-    if (!given) defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
-    return given.value_or(of_class);
+    return OrOfClass(model, model.text, key, {1, int64_t{1} << 20}, of_class, defaults);
   };
   const int64_t hidden = whole(hidden_key, of_hidden), heads = whole(heads_key, of_heads);
   if (!model.problems->ok()) return;
@@ -130,11 +129,7 @@ void AddUnevenPairs(const Model& model, std::string_view part, std::string_view 
         {model.text.PathOf("crop_size"),
          "positions are [frame, row, column] of a patch; of the predictor's tokens, those of the patches "
          "that its masks name"});
-    auto canonical = Canonicalize(spec);
-    if (!canonical.ok()) return model.problems->Fail(canonical.status());
-    layer.kind = PositionKind::kRope;
-    layer.spec = *std::move(canonical);
-    out.layers.push_back(std::move(layer));
+    AddSpec(model, std::move(layer), spec, {{"head_dim", hidden_key}}, out);
   }
 }
 
@@ -239,9 +234,7 @@ void ReadEsmFold2(const Model& model, ModelEncoding& out) {
   layer.part = layer.layer_type = "atom_encoder";
   constexpr std::string_view kPlaceBase = "spatial_rope_base_frequency", kMoleculeBase = "uid_rope_base_frequency";
   const auto whole = [&](std::string_view key, int64_t least, int64_t most, int64_t of_class) {
-    if (const auto given = atoms->Integer(key, least, most)) return *given;
-    layer.defaults.push_back({atoms->PathOf(key), DefaultText(model, absl::StrCat(of_class))});
-    return of_class;
+    return OrOfClass(model, *atoms, key, {least, most}, of_class, layer.defaults);
   };
   const auto base = [&](std::string_view key, double of_class) {
     if (const auto given = atoms->Number(key)) return *given;

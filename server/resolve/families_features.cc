@@ -6,22 +6,14 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
 namespace phasor::server {
 namespace {
 
-constexpr double kTwoPi = 6.283185307179586476925;
 constexpr double kExtentEpsilon = 1e-6;
-
-// A whole number of the object, or the class's with a note.
-int64_t WidthOf(const Model& model, const JsonObject& object, std::string_view key, int64_t of_class,
-                std::vector<Note>& defaults) {
-  const auto given = object.Integer(key, 1, kMaxDim);
-  if (!given) defaults.push_back({object.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
-  return given.value_or(of_class);
-}
 
 double NumberOf(const Model& model, std::string_view key, double of_class, std::vector<Note>& defaults) {
   const auto given = model.file.Number(key);
@@ -80,7 +72,7 @@ void AddDetrMap(const Model& model, std::string layer_type, const JsonObject& ob
   LayerEncoding layer;
   layer.layer_type = std::move(layer_type);
   GridSinusoidalSpec spec = DetrSines(1);
-  spec.dim = WidthOf(model, object, key, of_class, layer.defaults);
+  spec.dim = OrOfClass(model, object, key, {1, kMaxDim}, of_class, layer.defaults);
   if (model.problems->ok()) AddMap(model, std::move(layer), spec, field.empty() ? key : field, out);
 }
 
@@ -94,7 +86,7 @@ bool SaysSines(const Model& model, ModelEncoding& out) {
     return false;
   }
   std::vector<Note> defaults;
-  const int64_t width = WidthOf(model, model.file, "d_model", model.family->hidden, defaults);
+  const int64_t width = OrOfClass(model, model.file, "d_model", {1, kMaxDim}, model.family->hidden, defaults);
   for (const char* name : {"column", "row"}) {
     LearnedSpec spec;
     spec.num_positions = 50;
@@ -117,7 +109,7 @@ void ReadDetrFrom(const Model& model, double start, std::optional<double> base, 
   if (base) spec.base = NumberOf(model, "positional_embedding_temperature", *base, layer.defaults);
   const std::string_view given = model.file.FirstOf({"d_model", "hidden_size"});
   const std::string_view key = given.empty() ? "d_model" : given;
-  spec.dim = WidthOf(model, model.file, key, model.family->hidden, layer.defaults);
+  spec.dim = OrOfClass(model, model.file, key, {1, kMaxDim}, model.family->hidden, layer.defaults);
   if (model.problems->ok()) AddMap(model, std::move(layer), spec, key, out);
 }
 
@@ -145,7 +137,7 @@ constexpr std::string_view kSamPlaces =
 void AddSamPoints(const Model& model, const JsonObject& object, std::string_view outer, std::string_view key,
                   int64_t of_class, int64_t pairs_per, std::string layer_type, ModelEncoding& out) {
   std::vector<Note> defaults;
-  const int64_t width = WidthOf(model, object, key, of_class, defaults);
+  const int64_t width = OrOfClass(model, object, key, {1, kMaxDim}, of_class, defaults);
   const std::string field = absl::StrCat(absl::string_view(outer.data(), outer.size()), outer.empty() ? "" : ".",
                                          absl::string_view(key.data(), key.size()));
   AddPoints(model, std::move(layer_type), width / pairs_per, false,
@@ -170,7 +162,7 @@ void ReadDabDetr(const Model& model, ModelEncoding& out) {
     spec.axis_bases = {height, width};
   }
   spec.scale = model.file.Number("sine_position_embedding_scale").value_or(kTwoPi);
-  spec.dim = WidthOf(model, model.file, "hidden_size", model.family->hidden, layer.defaults);
+  spec.dim = OrOfClass(model, model.file, "hidden_size", {1, kMaxDim}, model.family->hidden, layer.defaults);
   if (model.problems->ok()) AddMap(model, std::move(layer), spec, "hidden_size", out);
 }
 
@@ -179,7 +171,7 @@ void ReadRtDetr(const Model& model, ModelEncoding& out) {
   GridSinusoidalSpec spec;
   spec.order = GridOrder::kAsListed;
   spec.base = NumberOf(model, "positional_encoding_temperature", 10000, layer.defaults);
-  spec.dim = WidthOf(model, model.file, "encoder_hidden_dim", 256, layer.defaults);
+  spec.dim = OrOfClass(model, model.file, "encoder_hidden_dim", {1, kMaxDim}, 256, layer.defaults);
   if (!(*spec.base > 0)) {
     return model.problems->Fail(model.file.PathOf("positional_encoding_temperature"), FormatNumber(*spec.base), "> 0");
   }
@@ -233,7 +225,7 @@ void ReadSamPrompts(const Model& model, ModelEncoding& out) {
 
 void ReadSam3Geometry(const Model& model, ModelEncoding& out) {
   LayerEncoding layer;
-  const int64_t width = WidthOf(model, model.file, "hidden_size", model.family->hidden, layer.defaults);
+  const int64_t width = OrOfClass(model, model.file, "hidden_size", {1, kMaxDim}, model.family->hidden, layer.defaults);
   if (!model.problems->ok()) return;
   layer.warnings.push_back({model.file.PathOf("hidden_size"),
                             "positions are [2*pi*y, 2*pi*x] of a point, or of a box's middle, in [0, 1]; a box's height and "
@@ -243,7 +235,7 @@ void ReadSam3Geometry(const Model& model, ModelEncoding& out) {
 
 void ReadSam3Decoder(const Model& model, ModelEncoding& out) {
   LayerEncoding layer;
-  const int64_t width = WidthOf(model, model.file, "hidden_size", model.family->hidden, layer.defaults);
+  const int64_t width = OrOfClass(model, model.file, "hidden_size", {1, kMaxDim}, model.family->hidden, layer.defaults);
   if (!model.problems->ok()) return;
   layer.warnings.push_back({model.file.PathOf("hidden_size"),
                             "of the queries' boxes: positions are 2*pi times [y, x, width, height] of a box in [0, 1]; rows "
@@ -256,7 +248,7 @@ void ReadLightGlue(const Model& model, ModelEncoding& out) {
   const int64_t heads = model.Heads(defaults);
   const std::string_view given = model.file.FirstOf({"hidden_size", "descriptor_dim"});
   const std::string_view key = given.empty() ? "descriptor_dim" : given;
-  const int64_t width = WidthOf(model, model.file, key, model.family->hidden, defaults);
+  const int64_t width = OrOfClass(model, model.file, key, {1, kMaxDim}, model.family->hidden, defaults);
   if (!model.problems->ok()) return;
   AddPoints(model, "", width / std::max<int64_t>(heads, 1) / 2, true, "positional_encoder.projector.weight, transposed", key,
             "rows are the sines, then the cosines of angles for each pair, at positions [x, y] of normalised keypoints: "

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
@@ -11,13 +12,6 @@ namespace phasor::server {
 namespace {
 
 constexpr int64_t kMaxSide = int64_t{1} << 15;
-
-// A whole number of the file, or the class's with a note.
-int64_t OrOfClass(const Model& model, std::string_view key, int64_t highest, int64_t of_class, std::vector<Note>& defaults) {
-  const auto given = model.text.Integer(key, 1, highest);
-  if (!given) defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
-  return given.value_or(of_class);
-}
 
 // The learned layer type that was added last, or null after an error.
 LayerEncoding* Table(const Model& model, std::string name, int64_t rows, int64_t offset, ModelEncoding& out) {
@@ -73,8 +67,8 @@ void ReadHiera(const Model& model, ModelEncoding& out) {
 
 void ReadHunyuanVision(const Model& model, ModelEncoding& out) {
   std::vector<Note> defaults;
-  const int64_t image = OrOfClass(model, "max_image_size", kMaxSide, 2048, defaults);
-  const int64_t patch = OrOfClass(model, "patch_size", kMaxSide, 16, defaults);
+  const int64_t image = OrOfClass(model, model.text, "max_image_size", {1, kMaxSide}, 2048, defaults);
+  const int64_t patch = OrOfClass(model, model.text, "patch_size", {1, kMaxSide}, 16, defaults);
   if (!model.problems->ok()) return;
   const int64_t side = image / patch;
   if (side == 0) {
@@ -105,19 +99,11 @@ void ReadLoftr(const Model& model, ModelEncoding& out) {
   }
   // Half of the width for rows, half for columns, pair by pair: rows take pair 2k, columns pair 2k + 1, both by θ_k.
   const int64_t pairs = width / 4;
-  RopeSpec axis;
-  axis.head_dim = 2 * pairs;
-  axis.base = base;
-  const auto canonical = Canonicalize(axis);
-  const auto resolved = canonical.ok() ? Resolve(*canonical, std::nullopt, Precision::kExact) : canonical.status();
-  if (!resolved.ok()) {
-    const auto error = SpecErrorOf(resolved.status());
-    const bool of_base = error && error->field == "rope.base";
-    if (!error) return model.problems->Fail(resolved.status());
-    return model.Blame(model.From(of_base ? "rope_parameters.rope_theta" : "hidden_size"), *error);
-  }
   std::vector<double> twins;
-  for (const double frequency : std::get<AnglePlan>(resolved->plan).inv_freq) twins.insert(twins.end(), 2, frequency);
+  for (const double frequency : AxisFrequencies(model, base, pairs, model.From("rope_parameters.rope_theta"))) {
+    twins.insert(twins.end(), 2, frequency);
+  }
+  if (!model.problems->ok()) return;
   RopeSpec spec;
   spec.head_dim = spec.rotary_dim.emplace(4 * pairs);
   spec.pairing = Pairing::kInterleaved;
@@ -140,9 +126,9 @@ void ReadGraniteSpeech(const Model& model, ModelEncoding& out) {
   LayerEncoding layer;
   FillFacts(model, 0, layer);
   ShawSpec spec;
-  spec.clip = OrOfClass(model, key, kMaxSide, 512, layer.defaults);
+  spec.clip = OrOfClass(model, model.text, key, {1, kMaxSide}, 512, layer.defaults);
   const std::string_view width = model.text.Has("dim_head") ? "dim_head" : "head_dim";
-  const int64_t head_dim = OrOfClass(model, width, kMaxHeadDim, 128, layer.defaults);
+  const int64_t head_dim = OrOfClass(model, model.text, width, {1, kMaxHeadDim}, 128, layer.defaults);
   if (!model.problems->ok()) return;
   layer.weights = {{"keys", {2 * spec.clip + 1, head_dim}, "rel_pos_emb.weight of each layer", false}};
   layer.warnings.push_back({model.text.PathOf("context_size"),
@@ -154,7 +140,7 @@ void ReadLed(const Model& model, ModelEncoding& out) {
   for (const bool encoder : {true, false}) {
     std::vector<Note> defaults;
     const std::string_view key = encoder ? "max_encoder_position_embeddings" : "max_decoder_position_embeddings";
-    const int64_t rows = OrOfClass(model, key, int64_t{1} << 30, encoder ? 16384 : 1024, defaults);
+    const int64_t rows = OrOfClass(model, model.text, key, {1, int64_t{1} << 30}, encoder ? 16384 : 1024, defaults);
     if (!model.problems->ok()) return;
     LayerEncoding* layer = Table(model, encoder ? "encoder" : "decoder", rows, 0, out);
     if (!layer) return;
@@ -169,7 +155,7 @@ void ReadPhi4Audio(const Model& model, ModelEncoding& out) {
   constexpr std::string_view kKey = "bias_max_distance";
   // Four rows for each distance of a side.
   constexpr int64_t kLongest = (int64_t{1} << 14) - 2;
-  const int64_t longest = OrOfClass(model, kKey, kLongest, 1000, layer.defaults);
+  const int64_t longest = OrOfClass(model, model.text, kKey, {1, kLongest}, 1000, layer.defaults);
   if (!model.problems->ok()) return;
   const bool symmetric = model.text.IsTrue("bias_symmetric");
   // T5's buckets hold a distance each up to a quarter of the rows; all that lie beyond repeat the last.
@@ -201,11 +187,11 @@ void ReadBros(const Model& model, ModelEncoding& out) {
   ReadLearned(model, out);
   LayerEncoding layer;
   layer.layer_type = "boxes";
-  const int64_t coordinates = OrOfClass(model, "dim_bbox", kMaxSide, 8, layer.defaults);
+  const int64_t coordinates = OrOfClass(model, model.text, "dim_bbox", {1, kMaxSide}, 8, layer.defaults);
   SinusoidalSpec spec;
   spec.layout = SinusoidalLayout::kConcatenated;
   constexpr std::string_view kKey = "dim_bbox_sinusoid_emb_1d";
-  const int64_t hidden = OrOfClass(model, "hidden_size", kMaxDim, model.family->hidden, layer.defaults);
+  const int64_t hidden = OrOfClass(model, model.text, "hidden_size", {1, kMaxDim}, model.family->hidden, layer.defaults);
   if (!model.problems->ok()) return;
   const auto given = model.text.Integer(kKey, 2, kMaxDim);
   spec.dim = given.value_or(hidden / 4 / coordinates);
@@ -225,8 +211,8 @@ void ReadMusicFlamingo(const Model& model, ModelEncoding& out) {
   const std::string type = dict ? dict->String("rope_type").value_or("default") : "default";
   const double base = dict ? dict->Number("rope_theta").value_or(1200) : 1200;
   const double share = dict ? dict->Number("partial_rotary_factor").value_or(0.2) : 0.2;
-  const int64_t longest = OrOfClass(model, "max_position_embeddings", kMaxSide, 1200, layer.defaults);
-  const int64_t head_dim = OrOfClass(model, "head_dim", kMaxHeadDim, 1280, layer.defaults);
+  const int64_t longest = OrOfClass(model, model.text, "max_position_embeddings", {1, kMaxSide}, 1200, layer.defaults);
+  const int64_t head_dim = OrOfClass(model, model.text, "head_dim", {1, kMaxHeadDim}, 1280, layer.defaults);
   if (!dict)
     layer.defaults.push_back({model.text.PathOf("rope_parameters"), DefaultText(model, "base 1200, a share of 0.2")});
   if (!model.problems->ok()) return;

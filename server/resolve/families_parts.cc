@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/layer_groups.h"
 #include "server/resolve/library_readings.h"
 #include "server/resolve/readers.h"
@@ -114,8 +115,6 @@ void AddHalf(const Model& model, const Grid& grid, std::string_view name, int64_
   layer.layer_type = name;
   AddGrid(model, std::move(layer), spec, out);
 }
-
-constexpr double kTwoPi = 6.283185307179586476925;
 
 // Every frequency of one axis twice.
 std::vector<double> Twins(const Model& model, const Grid& grid, int64_t pairs) {

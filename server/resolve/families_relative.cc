@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/layer_groups.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
@@ -16,21 +17,13 @@ namespace {
 
 constexpr int64_t kMaxDistance = int64_t{1} << 20;
 
-// A whole number of the file, or the class's with a note.
-int64_t OrOfClass(const Model& model, std::string_view key, int64_t lowest, int64_t highest, int64_t of_class,
-                  std::vector<Note>& defaults) {
-  const auto given = model.text.Integer(key, lowest, highest);
-  if (!given) defaults.push_back({model.text.PathOf(key), DefaultText(model, absl::StrCat(of_class))});
-  return given.value_or(of_class);
-}
-
 // Heads by a key of the class's own.
 struct Heads {
   int64_t count = 0, dim = 0;
 };
 
 Heads HeadsOf(const Model& model, std::string_view key, int64_t of_class, int64_t hidden, LayerEncoding& layer) {
-  const int64_t count = OrOfClass(model, key, 1, kMaxHeads, of_class, layer.defaults);
+  const int64_t count = OrOfClass(model, model.text, key, {1, kMaxHeads}, of_class, layer.defaults);
   if (model.problems->ok() && hidden < count) {
     model.problems->Fail(model.text.PathOf(key), absl::StrCat(count, model.From(key).made),
                          absl::StrCat("at most hidden_size, ", hidden));
@@ -49,8 +42,7 @@ void ReadFunnel(const Model& model, ModelEncoding& out) {
   if (!model.problems->ok()) return;
   const std::string type = model.text.String("attention_type").value_or("relative_shift");
   if (type != "relative_shift" && type != "factorized") {
-    return model.problems->Fail(model.text.PathOf("attention_type"), absl::StrCat("\"", type.substr(0, 48), "\""),
-                                "relative_shift, factorized");
+    return FailWord(model, model.text, "attention_type", type, "relative_shift, factorized");
   }
   spec.separate_cls = model.text.Bool("separate_cls").value_or(true);
   if (!model.text.Has("separate_cls")) {
@@ -113,9 +105,10 @@ void ReadGemmaSound(const Model& model, ModelEncoding& out) {
   if (!model.problems->ok()) return;
   const Heads heads = HeadsOf(model, key("num_attention_heads"), 8, spec.dim, layer);
   const std::string left_key = key("attention_context_left"), right_key = key("attention_context_right");
-  const int64_t past = std::max<int64_t>(0, OrOfClass(model, left_key, 0, kMaxDistance, 13, layer.defaults) - 1);
-  const int64_t future = OrOfClass(model, right_key, 0, kMaxDistance, 0, layer.defaults);
-  const int64_t chunk = OrOfClass(model, key("attention_chunk_size"), 1, kMaxDistance, 12, layer.defaults);
+  const int64_t past =
+      std::max<int64_t>(0, OrOfClass(model, model.text, left_key, {0, kMaxDistance}, 13, layer.defaults) - 1);
+  const int64_t future = OrOfClass(model, model.text, right_key, {0, kMaxDistance}, 0, layer.defaults);
+  const int64_t chunk = OrOfClass(model, model.text, key("attention_chunk_size"), {1, kMaxDistance}, 12, layer.defaults);
   if (!model.problems->ok()) return;
   spec.num_heads = heads.count;
   layer.softmax_scale = 1;
@@ -198,8 +191,8 @@ void ReadInkling(const Model& model, ModelEncoding& out) {
     const std::string_view window = Or(model, "sliding_window_size", "sliding_window");
     const std::string_view extent_key = sliding ? window : "rel_extent";
     ShawSpec spec;
-    spec.clip = OrOfClass(model, extent_key, 1, kMaxDistance, sliding && first ? 512 : 1024, layer.defaults);
-    const int64_t width = OrOfClass(model, "d_rel", 1, kMaxHeadDim, 16, layer.defaults);
+    spec.clip = OrOfClass(model, model.text, extent_key, {1, kMaxDistance}, sliding && first ? 512 : 1024, layer.defaults);
+    const int64_t width = OrOfClass(model, model.text, "d_rel", {1, kMaxHeadDim}, 16, layer.defaults);
     if (sliding) {
       const Family& own = *model.family;
       const int64_t kv_heads = first ? 16 : own.kv_heads;
@@ -207,15 +200,15 @@ void ReadInkling(const Model& model, ModelEncoding& out) {
         return note.field == model.text.PathOf("num_attention_heads") ||
                note.field == model.text.PathOf("num_key_value_heads");
       });
-      layer.num_q_heads = OrOfClass(model, "swa_num_attention_heads", 1, kMaxHeads, own.heads, layer.defaults);
-      layer.num_kv_heads = OrOfClass(model, "swa_num_key_value_heads", 1, kMaxHeads, kv_heads, layer.defaults);
+      layer.num_q_heads = OrOfClass(model, model.text, "swa_num_attention_heads", {1, kMaxHeads}, own.heads, layer.defaults);
+      layer.num_kv_heads = OrOfClass(model, model.text, "swa_num_key_value_heads", {1, kMaxHeads}, kv_heads, layer.defaults);
     }
     if (!sliding) layer.query_scale = LogScaling(model, first, layer.defaults);
     if (!model.problems->ok()) return;
     const int64_t extent = spec.clip;
     // Of q·k: the first generation norms q and k to length √head_dim.
     const std::string_view head_key = sliding ? "swa_head_dim" : "head_dim";
-    const auto head_dim = static_cast<double>(OrOfClass(model, head_key, 1, kMaxHeadDim, 128, layer.defaults));
+    const auto head_dim = static_cast<double>(OrOfClass(model, model.text, head_key, {1, kMaxHeadDim}, 128, layer.defaults));
     layer.softmax_scale = first ? 1 / head_dim : InverseSqrt(head_dim);
     if (!model.problems->ok()) return;
     layer.weights = {{"keys",

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/class_values.h"
 #include "server/resolve/layer_groups.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
@@ -92,8 +93,7 @@ void AddSpeech(const Model& model, LayerEncoding layer, std::string_view of_clas
     return;
   }
   if (type != "none") {
-    return model.problems->Fail(model.text.PathOf(kKey), absl::StrCat("\"", type.substr(0, 48), "\""),
-                                "relative, relative_key, rotary, null");
+    return FailWord(model, model.text, kKey, type, "relative, relative_key, rotary, null");
   }
   layer.kind = PositionKind::kNone;
   FillFacts(model, 0, layer);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
@@ -220,7 +221,7 @@ void ReadXlnet(const Model& model, ModelEncoding& out) {
   if (!model.problems->ok()) return;
   const std::string type = model.text.String("attn_type").value_or("bi");
   if (type != "bi" && type != "uni") {
-    return model.problems->Fail(model.text.PathOf("attn_type"), absl::StrCat("\"", type.substr(0, 48), "\""), "bi, uni");
+    return FailWord(model, model.text, "attn_type", type, "bi, uni");
   }
   spec.unidirectional = type == "uni";
   spec.clamp_length = PositiveInteger(model, "clamp_len");
