@@ -17,7 +17,7 @@ class Alibi:
         self.slopes = np.array([2.0 ** (-8 * (head + 1) / self.heads) for head in range(self.heads)], np.float32)
         self.distances = np.arange(1 - self.size, self.size, dtype=np.float64)
 
-    def add(self, case, name, call, result=None):
+    def add(self, case, name, call, result=None, optional=False):
         def compare():
             self.out[...] = 7
             got = call()
@@ -26,7 +26,7 @@ class Alibi:
             wanted = toeplitz(vectors.astype(np.float32), self.size)
             # f32 slopes times the distance: two roundings where the exact value has one.
             return max(difference((got[head], wanted[head])) for head in range(self.heads))
-        case.add(name, call, compare, 2.0 ** -24 * 2 * self.size)
+        case.add(name, call, compare, 2.0 ** -24 * 2 * self.size, optional)
 
     def phasor(self, case):
         kernels = self.setting.kernels
@@ -59,8 +59,13 @@ class Alibi:
         keys = torch.arange(self.size)
         relative = (keys[None, :] - keys[:, None]).float()[None]
         out = torch.from_numpy(self.out)
-        self.add(case, "torch slopes * (j - i)", lambda: slopes * (keys[None, :] - keys[:, None]).float()[None],
-                 lambda got: got.numpy())
+
+        def recipe():
+            return slopes * (keys[None, :] - keys[:, None]).float()[None]
+
+        compiled = torch.compile(recipe, dynamic=False)
+        self.add(case, "torch slopes * (j - i)", recipe, lambda got: got.numpy())
+        self.add(case, "torch.compile of slopes * (j - i)", compiled, lambda got: got.numpy(), optional=True)
         self.add(case, "torch mul, out=", lambda: torch.mul(slopes, relative, out=out))
 
 
@@ -91,13 +96,13 @@ class T5:
         buckets = (self.distances > 0) * 16 + np.where(n < 8, n, np.minimum(large, 15))
         return np.ascontiguousarray(self.table[buckets].T)
 
-    def add(self, case, name, call, result=None):
+    def add(self, case, name, call, result=None, optional=False):
         def compare():
             self.out[...] = 7
             got = call()
             got = result(got) if result else self.out
             return max(difference((got[head], self.want[head])) for head in range(self.heads))
-        case.add(name, call, compare, 0)
+        case.add(name, call, compare, 0, optional)
 
     def phasor(self, case):
         kernels = self.setting.kernels
@@ -135,6 +140,9 @@ class T5:
         bias = torch.no_grad()(lambda: attention.compute_bias(self.size, self.size))
         self.add(case, "transformers compute_bias (a strided view)", bias, lambda got: got[0].numpy())
         self.add(case, "transformers compute_bias().contiguous()", lambda: bias().contiguous(), lambda got: got[0].numpy())
+        compiled = torch.compile(attention.compute_bias, dynamic=False)
+        self.add(case, "torch.compile of compute_bias", torch.no_grad()(lambda: compiled(self.size, self.size)),
+                 lambda got: got[0].numpy(), optional=True)
 
 
 def cases(setting):
@@ -149,9 +157,9 @@ def cases(setting):
         job.numpy(case)
         case.peer(job.torch, "torch")
         peers = {Alibi: ["numba ALiBi by hand", "numpy slopes * (j - i)", "numpy multiply, out=", "torch slopes * (j - i)",
-                         "torch mul, out="],
+                         "torch mul, out=", "torch.compile of slopes * (j - i)"],
                  T5: ["numba Toeplitz by hand", "numpy sliding window", "numpy sliding window into a buffer",
-                      "torch unfold and flip"]}[kind]
+                      "torch unfold and flip", "torch.compile of compute_bias"]}[kind]
         for peer in peers:
             case.faster("G9b", ours, peer, 2.2)
         if kind is T5:

@@ -141,17 +141,17 @@ class Rotation:
 def limits(case, dtype, warm):
     half, two = (f"phasor {layout}, in place" for layout in LAYOUTS)
     if dtype == "f32":
-        case.faster("G9", half, "numba half-split, in place", 2)
-        case.faster("G9", two, "numba interleaved, in place", 1.5)
+        case.faster(f"G9 {dtype}", half, "numba half-split, in place", 2)
+        case.faster(f"G9 {dtype}", two, "numba interleaved, in place", 1.5)
         for layout, ours in zip(LAYOUTS, (half, two)):
             for domain in ("com.microsoft", "opset 23"):
-                case.faster("G9", ours, f"onnxruntime {domain} RotaryEmbedding {layout}", 1.6)
-            case.faster("G9", f"phasor {layout}", f"numba {layout}", 1.3)
+                case.faster(f"G9 {dtype}", ours, f"onnxruntime {domain} RotaryEmbedding {layout}", 1.6)
+            case.faster(f"G9 {dtype}", f"phasor {layout}", f"numba {layout}", 1.3)
     else:
-        case.faster("G9", half, "numba half-split, in place", 1.7)
-        case.faster("G9", two, "numba interleaved, in place", 1.7)
+        case.faster(f"G9 {dtype}", half, "numba half-split, in place", 1.7)
+        case.faster(f"G9 {dtype}", two, "numba interleaved, in place", 1.7)
     if warm:
-        case.faster("G9", half, "torch.compile of rotate_half", 5 if dtype == "f32" else 4.5)
+        case.faster(f"G9 {dtype}", half, "torch.compile of rotate_half", 5 if dtype == "f32" else 4.5)
 
 
 def cases(setting):

@@ -18,14 +18,14 @@ class Table:
         angles = np.multiply.outer(np.arange(self.rows, dtype=np.float64), self.inv_freq)
         self.want = np.cos(angles), np.sin(angles)
 
-    def add(self, case, name, call, allowed, result=None):
+    def add(self, case, name, call, allowed, result=None, optional=False):
         """`result`: what the call returns as two arrays of numpy; else it fills cos and sin."""
         def compare():
             self.cos[...] = self.sin[...] = 7
             got = call()
             cos, sin = result(got) if result else (self.cos, self.sin)
             return difference((cos, self.want[0]), (sin, self.want[1]))
-        case.add(name, call, compare, allowed)
+        case.add(name, call, compare, allowed, optional)
 
     def phasor(self, case):
         kernels = self.setting.kernels
@@ -67,7 +67,7 @@ class Table:
         inv32, inv64 = (torch.from_numpy(self.inv_freq).to(dtype) for dtype in (torch.float32, torch.float64))
         positions = torch.arange(self.rows)
 
-        def recipe(inv_freq):
+        def recipe(inv_freq):  # as transformers has it
             angles = positions.to(inv_freq.dtype)[:, None] * inv_freq
             return angles.cos().float(), angles.sin().float()
 
@@ -82,6 +82,8 @@ class Table:
 
         self.add(case, "torch f32 recipe", lambda: recipe(inv32), FLOAT32_ANGLES, arrays)
         self.add(case, "torch f32 recipe, out=", careful, FLOAT32_ANGLES, arrays)
+        compiled = torch.compile(recipe, dynamic=False)
+        self.add(case, "torch.compile of the f32 recipe", lambda: compiled(inv32), FLOAT32_ANGLES, arrays, optional=True)
         self.add(case, "torch f64 recipe, then f32", lambda: recipe(inv64), EXACT, arrays)
 
     def transformers(self, case, torch, llama):

@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import grpc
 import numpy as np
@@ -28,13 +29,18 @@ class Process:
 
     def __init__(self, *command):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PHASOR_")}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-                                        stderr=subprocess.DEVNULL)
+        # A file, not a pipe: nobody reads it while the server runs, and a full pipe would stop it.
+        self._log = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+                                        env=environment)
         line = self.process.stdout.readline()
         self.address = line.split()[-1] if line.strip() else ""
         if not self.address:
+            self.process.wait(timeout=30)
+            self._log.seek(0)
+            log = self._log.read().strip()[-300:]
             self.close()
-            raise RuntimeError(f"{command[0]} did not start")
+            raise RuntimeError(f"{pathlib.Path(command[0]).name} did not start: {log}")
 
     def close(self):
         self.process.stdin.close()
@@ -45,6 +51,7 @@ class Process:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+        self._log.close()
 
 
 class Messages:
