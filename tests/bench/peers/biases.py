@@ -25,7 +25,7 @@ class Alibi:
             vectors = np.array([2.0 ** (-8 * (head + 1) / self.heads) for head in range(self.heads)])[:, None] * self.distances
             wanted = toeplitz(vectors.astype(np.float32), self.size)
             # f32 slopes times the distance: two roundings where the exact value has one.
-            return max(difference((got[head], wanted[head])) for head in range(self.heads))
+            return difference(*zip(got, wanted))
         case.add(name, call, compare, 2.0 ** -24 * 2 * self.size, optional)
 
     def phasor(self, case):
@@ -101,7 +101,7 @@ class T5:
             self.out[...] = 7
             got = call()
             got = result(got) if result else self.out
-            return max(difference((got[head], self.want[head])) for head in range(self.heads))
+            return difference(*zip(got, self.want))
         case.add(name, call, compare, 0, optional)
 
     def phasor(self, case):
@@ -152,6 +152,7 @@ def cases(setting):
     for kind, scheme, heads in ((Alibi, "ALiBi", setting.size(32, 4)), (T5, "T5", setting.size(12, 3))):
         job, ours = kind(setting, out[:heads]), f"phasor {scheme}"
         case = Case(f"{scheme} bias [{heads}, {size}, {size}] f32", job.out.nbytes)
+        case.add("streaming stores", lambda out=job.out: setting.kernels.streaming(out, out.nbytes), lambda: 0, 0)
         job.phasor(case)
         case.peer(job.numba, "numba")
         job.numpy(case)

@@ -43,7 +43,7 @@ class Case:
         contestant may fail to run, which is noted."""
         if name in self.contestants:
             raise ValueError(f"two contestants are named {name}")
-        self.contestants[name] = {"call": call, "compare": difference, "allowed": allowed, "optional": optional, "seconds": []}
+        self.contestants[name] = {"call": call, "compare": difference, "allowed": allowed, "optional": optional}
 
     def peer(self, add, *modules, package=None):
         """Calls add(case, *modules). Without the modules the reason is noted, and gates on this peer say it."""
@@ -88,60 +88,62 @@ class Case:
                 self.failures.append(
                     f"{name}: wrong by {contestant['difference']:.3g}, allowed are {contestant['allowed']:.3g}")
 
-    def take_times(self, rounds, pause, clock=time.perf_counter):
-        """A B C, C B A, A B C …: what is slow for a while is slow for everybody."""
-        for contestant in self.contestants.values():
-            contestant["seconds"] = []
-        calls = list(self.contestants.values())
+    def take_times(self, names, rounds, pause, clock):
+        """A B C, C B A, A B C …: what is slow for a while is slow for everybody. Seconds of each round by name."""
+        seconds = {name: [] for name in self.contestants if name in names}
         gc.collect()
         gc.disable()
         try:
             for turn in range(rounds):
-                for contestant in calls if turn % 2 == 0 else reversed(calls):
+                for name in seconds if turn % 2 == 0 else reversed(seconds):
                     time.sleep(pause)  # threads of OpenMP and the like spin for a while after their work
-                    start = clock()
-                    contestant["call"]()
-                    contestant["seconds"].append(clock() - start)
+                    call, start = self.contestants[name]["call"], clock()
+                    call()
+                    seconds[name].append(clock() - start)
         finally:
             gc.enable()
-
-    def median(self, name):
-        contestant = self.contestants.get(name)
-        return statistics.median(contestant["seconds"]) if contestant and contestant["seconds"] else math.nan
-
-    def ratio(self, gate):
-        ours, peer = self.median(gate["numerator"]), self.median(gate["denominator"])
-        return peer / ours if gate["at_least"] else ours / peer
+        return seconds
 
     def run(self, rounds=9, pause=0.01, clock=time.perf_counter, repeat=True):
-        """Everything as a dictionary for JSON. When a gate misses its limit, all is measured once more; both figures are kept."""
+        """Everything as a dictionary for JSON. Gates that miss their limits are measured once more, on their own; both ratios are
+        kept, rows show the first times."""
         before = os.getloadavg()[0]
         self.compare()
-        self.take_times(rounds, pause, clock)
-        first = [self.ratio(gate) for gate in self.gates]
-        again = repeat and any(not holds(gate, ratio) for gate, ratio in zip(self.gates, first) if not math.isnan(ratio))
-        if again:
-            self.take_times(rounds, pause, clock)
+        seconds = self.take_times(self.contestants, rounds, pause, clock)
         gates = []
-        for gate, earlier in zip(self.gates, first):
-            ratio = self.ratio(gate)
-            missing = next((name for name in (gate["numerator"], gate["denominator"]) if name not in self.contestants), None)
-            gates.append({**gate, "ratio": None if math.isnan(ratio) else ratio, "first": None if math.isnan(earlier) else earlier,
-                          "holds": holds(gate, ratio), "missing": missing})
-        rows = [{"name": name, "ms": self.median(name) * 1e3, "min_ms": min(contestant["seconds"]) * 1e3,
-                 "difference": contestant["difference"], "rounds": len(contestant["seconds"])}
-                for name, contestant in self.contestants.items()]
-        return {"what": self.what, "bytes": self.bytes, "load": [before, os.getloadavg()[0]], "repeated": again, "rows": rows,
-                "gates": gates, "notes": self.notes, "failures": self.failures, "absent": self.absent}
+        for gate in self.gates:
+            ratio = ratio_of(gate, seconds)
+            missing = next((name for name in (gate["numerator"], gate["denominator"]) if name not in seconds), None)
+            gates.append({**gate, "ratio": ratio, "first": None, "holds": holds(gate, ratio), "missing": missing})
+        again = [gate for gate in gates if repeat and not gate["holds"] and not gate["missing"]]
+        if again:
+            names = {gate[side] for gate in again for side in ("numerator", "denominator")}
+            second = self.take_times(names, rounds, pause, clock)
+            for gate in again:
+                ratio = ratio_of(gate, second)
+                gate.update(first=gate["ratio"], ratio=ratio, holds=holds(gate, ratio))
+        rows = [{"name": name, "ms": statistics.median(times) * 1e3, "min_ms": min(times) * 1e3, "rounds": len(times),
+                 "difference": self.contestants[name]["difference"]} for name, times in seconds.items()]
+        return {"what": self.what, "bytes": self.bytes, "load": [before, os.getloadavg()[0]], "rows": rows, "gates": gates,
+                "notes": self.notes, "failures": self.failures, "absent": self.absent}
+
+
+def ratio_of(gate, seconds):
+    """None where one of the two was not measured."""
+    if gate["numerator"] not in seconds or gate["denominator"] not in seconds:
+        return None
+    ours, peer = (statistics.median(seconds[gate[side]]) for side in ("numerator", "denominator"))
+    return peer / ours if gate["at_least"] else ours / peer
 
 
 def holds(gate, ratio):
-    return ratio >= gate["limit"] if gate["at_least"] else ratio <= gate["limit"]  # NaN holds nothing
+    if ratio is None:
+        return False
+    return ratio >= gate["limit"] if gate["at_least"] else ratio <= gate["limit"]
 
 
 def format_case(result, setting):
-    lines = [f"== {result['what']}, {setting}; load {result['load'][0]:.1f} to {result['load'][1]:.1f}"
-             + (", second measurement" if result["repeated"] else "")]
+    lines = [f"== {result['what']}, {setting}; load {result['load'][0]:.1f} to {result['load'][1]:.1f}"]
     base = result["rows"][0]["ms"] if result["rows"] else math.nan
     lines.append(f"   {'':58s} {'median ms':>10s} {'min ms':>9s} {'GB/s':>6s} {'÷ first':>8s} {'difference':>10s}")
     for row in result["rows"]:
@@ -164,7 +166,7 @@ def format_gates(gates):
         if gate["ratio"] is None:
             lines.append(f"{gate_name(gate, setting):112s} {'–':>8s} {sign}{gate['limit']:7.3g}  not measured: no {gate['missing']}")
             continue
-        first = "" if gate["first"] == gate["ratio"] else f"  (first run {gate['first']:.2f})"
+        first = "" if gate["first"] is None else f"  (first run {gate['first']:.2f})"
         lines.append(f"{gate_name(gate, setting):112s} {gate['ratio']:8.2f} {sign}{gate['limit']:7.3g}  "
                      f"{'yes' if gate['holds'] else 'NO'}{first}")
     return "\n".join(lines)

@@ -73,14 +73,18 @@ class Measure(unittest.TestCase):
     def test_what_misses_is_measured_again_and_both_figures_stay(self):
         self.case.add("ours", self.clock.taking(1, 1, 1, 0.1), right, 0)
         self.case.add("theirs", self.clock.taking(0.4), right, 0)
+        calls = []
+        self.case.add("third", lambda: calls.append(self.clock.taking(1)()), right, 0)
         self.case.faster("A", "ours", "theirs", 3.9)
+        self.case.within("B", "third", "theirs", 3)
         result = self.run_case(rounds=3)
-        gate, = result["gates"]
-        self.assertTrue(result["repeated"] and gate["holds"])
+        gate, held = result["gates"]
+        self.assertTrue(gate["holds"] and held["holds"])
+        self.assertEqual((len(calls), held["first"]), (3, None))  # what held is not measured again
         self.assertAlmostEqual(gate["first"], 0.4)
         self.assertAlmostEqual(gate["ratio"], 4)
         self.assertIn("(first run 0.40)", measure.format_gates([(gate, "warm")]))
-        self.assertEqual(result["rows"][0]["rounds"], 3)
+        self.assertEqual((result["rows"][0]["rounds"], result["rows"][0]["ms"]), (3, 1000))
 
     def test_wrong_results_are_failures_and_not_timed(self):
         self.case.add("ours", self.clock.taking(1), right, 0)
@@ -112,7 +116,6 @@ class Measure(unittest.TestCase):
         self.assertIn("no_such_package_of_anybody is not there: ModuleNotFoundError", result["notes"][0])
         self.assertEqual(len(result["failures"]), 1)
         self.assertIn("math: ZeroDivisionError", result["failures"][0])
-        self.assertFalse(result["repeated"])  # there is nothing to measure again
         self.assertIn("not measured: no theirs", measure.format_gates([(result["gates"][0], "warm")]))
         self.assertIn("is not there", measure.format_case(result, "warm"))
 
@@ -222,6 +225,20 @@ class Script(unittest.TestCase):
 class Small(unittest.TestCase):
     """Everything, with whatever peers this Python has."""
 
+    def test_differences(self):
+        import numpy as np
+        from setting import difference, from_bf16, to_bf16
+        zeros = np.zeros((200, 3), np.float32)
+        off, lost = zeros.copy(), zeros.copy()
+        off[150, 1], lost[7, 2] = -0.25, np.nan
+        self.assertEqual(difference((zeros, zeros), (off, zeros), (zeros, zeros)), 0.25)
+        self.assertTrue(math.isnan(difference((lost, zeros), (off, zeros))))
+        with self.assertRaises(ValueError):
+            difference((zeros, zeros[:, :2]))
+        # Ties go to even: 1 + 2^-8 down, 1 + 3·2^-8 up.
+        values = np.array([1 + 2 ** -8, 1 + 3 * 2 ** -8, -1.5], np.float32)
+        self.assertEqual(from_bf16(to_bf16(values)).tolist(), [1, 1 + 2 ** -6, -1.5])
+
     def test_all_parts(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "gates.json"
@@ -232,7 +249,7 @@ class Small(unittest.TestCase):
             self.assertEqual(set(row), {"gate", "ratio", "limit", "at_least", "holds"})
         measured = [row["gate"] for row in rows if row["ratio"] > 0]
         for start in ("G6: phasor exact, times as fast as numpy f32 recipe, default", "G9b: phasor T5, times as fast as numpy",
-                      "wire: phasor stream, raw messages, into a buffer, times as fast as phasor unary, raw message, warm"):
+                      "wire: phasor stream, raw messages, times as fast as phasor unary, raw message, warm"):
             self.assertTrue(any(gate.startswith(start) for gate in measured), start)
         for package in ("torch", "numba"):
             if importlib.util.find_spec(package) is None:

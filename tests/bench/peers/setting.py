@@ -35,10 +35,10 @@ def difference(*pairs):
         if a.shape != b.shape:
             raise ValueError(f"shapes {a.shape} and {b.shape}")
         for i in range(0, len(a), step := max(1, len(a) // 64)):
-            part = np.abs(a[i:i + step].astype(np.float64) - b[i:i + step])
-            worst = np.fmax(worst, part.max()) if not np.isnan(part).any() else np.nan
-            if np.isnan(worst):
-                return worst
+            part, right = a[i:i + step], b[i:i + step]
+            if np.array_equal(part, right):  # the usual case of biases, and faster
+                continue
+            worst = np.maximum(worst, np.abs(part.astype(np.float64) - right).max())  # NaN stays NaN
     return worst
 
 

@@ -30,6 +30,8 @@ class Table:
     def phasor(self, case):
         kernels = self.setting.kernels
         rope = kernels.rope(2 * PAIRS, BASE)
+        cos_sin = self.setting.memory((2, self.rows, PAIRS))
+        case.add("streaming stores", lambda: kernels.streaming(cos_sin, cos_sin.nbytes), lambda: 0, 0)
         self.add(case, "phasor exact", lambda: kernels.table(rope, self.rows, self.cos, self.sin), EXACT)
 
     def numpy(self, case):

@@ -1,7 +1,7 @@
 """A table of 64 MiB to a Python client over loopback: Phasor's stream and its unary call through grpcio, and Arrow Flight.
 
-Every contestant ends with the table in memory that numpy reads; the two servers are processes of their own. The server makes the
-table while it streams, and has it cached for the unary calls.
+Every contestant ends with the table in memory that numpy reads: streams and batches in a buffer that is used again, the others
+where the library put it. The two servers are processes of their own.
 """
 
 import os
@@ -133,8 +133,8 @@ class Wire:
             data, = protobuf_fields.find(called_raw(self.unary), 1, 102, 100)  # results.table.data
             return np.frombuffer(data, np.float32)
 
-        self.add(case, "phasor stream, generated messages, into a buffer", by_stream)
-        self.add(case, "phasor stream, raw messages, into a buffer", by_raw_stream)
+        self.add(case, "phasor stream, generated messages", by_stream)
+        self.add(case, "phasor stream, raw messages", by_raw_stream)
         self.add(case, "phasor unary, raw message", by_raw_unary)
         self.add(case, "phasor unary, generated message", by_unary)
 
@@ -154,8 +154,8 @@ class Wire:
         def in_one():
             return client.do_get(flight.Ticket(str(self.out.nbytes).encode())).read_all().column(0).chunk(0).to_numpy()
 
-        self.add(case, "Flight do_get, batches of 1 MiB into a buffer", in_batches)
-        self.add(case, "Flight do_get, one batch, not copied", in_one)
+        self.add(case, "Flight, batches of 1 MiB", in_batches)
+        self.add(case, "Flight, one batch, not copied", in_one)
 
 
 def measured(setting, phasord, protoset, run):
@@ -166,8 +166,8 @@ def measured(setting, phasord, protoset, run):
         case = Case(f"table [{wire.rows}, {HEAD_DIM}] f32 to a Python client over loopback", wire.out.nbytes)
         wire.phasor(case)
         case.peer(lambda case, flight: wire.flight(case, flight, processes), "pyarrow.flight", package="pyarrow")
-        for stream in ("phasor stream, generated messages, into a buffer", "phasor stream, raw messages, into a buffer"):
-            case.within("wire", stream, "Flight do_get, batches of 1 MiB into a buffer", 1.3)
+        for stream in ("phasor stream, generated messages", "phasor stream, raw messages"):
+            case.within("wire", stream, "Flight, batches of 1 MiB", 1.3)
             case.faster("wire", stream, "phasor unary, raw message", 1.6)
         result = run(case)
         wire.channel.close()
