@@ -25,7 +25,7 @@ class Alibi:
             vectors = np.array([2.0 ** (-8 * (head + 1) / self.heads) for head in range(self.heads)])[:, None] * self.distances
             wanted = toeplitz(vectors.astype(np.float32), self.size)
             # f32 slopes times the distance: two roundings where the exact value has one.
-            return difference(*zip(got, wanted))
+            return difference(*zip(got, wanted, strict=True))
         case.add(name, call, compare, 2.0 ** -24 * 2 * self.size, optional)
 
     def phasor(self, case):
@@ -101,7 +101,7 @@ class T5:
             self.out[...] = 7
             got = call()
             got = result(got) if result else self.out
-            return difference(*zip(got, self.want))
+            return difference(*zip(got, self.want, strict=True))
         case.add(name, call, compare, 0, optional)
 
     def phasor(self, case):
