@@ -44,14 +44,16 @@ class Alibi:
         self.setting.numba(numba)
 
         @numba.njit(parallel=True)
-        def fill(out, slopes):
+        def fill(out, slopes, distances):  # a cut of one ramp for each query: AVX2 does not convert 64-bit integers
             heads, size, _ = out.shape
             for row in numba.prange(heads * size):
                 head, query = row // size, row % size
+                slope, ramp, into = slopes[head], distances[size - 1 - query:], out[head, query]
                 for key in range(size):
-                    out[head, query, key] = slopes[head] * np.float32(key - query)
+                    into[key] = slope * ramp[key]
 
-        self.add(case, "numba ALiBi by hand", lambda: fill(self.out, self.slopes))
+        distances = self.distances.astype(np.float32)
+        self.add(case, "numba ALiBi by hand", lambda: fill(self.out, self.slopes, distances))
 
     def torch(self, case, torch):
         self.setting.torch(torch)
@@ -122,8 +124,9 @@ class T5:
             heads, size, _ = out.shape
             for row in numba.prange(heads * size):
                 head, query = row // size, row % size
+                values, into = vectors[head, size - 1 - query:], out[head, query]
                 for key in range(size):
-                    out[head, query, key] = vectors[head, size - 1 - query + key]
+                    into[key] = values[key]
 
         self.add(case, "numba Toeplitz by hand", lambda: fill(self.out, self.vectors()))
 

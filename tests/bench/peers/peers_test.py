@@ -59,7 +59,7 @@ class Measure(unittest.TestCase):
         self.assertEqual("".join(order), "abccbaabc")
 
     def test_ratios_of_medians(self):
-        self.case.add("ours", self.clock.taking(0.9, 0.1, 0.1, 0.1), right, 0)  # the slow first round does not count
+        self.case.add("ours", self.clock.taking(0.9, 0.05, 0.1, 0.1), right, 0)  # one slow round does not count
         self.case.add("theirs", self.clock.taking(0.4), right, 0)
         self.case.faster("A", "ours", "theirs", 3.9)
         self.case.faster("B", "ours", "theirs", 4.1)
@@ -69,6 +69,7 @@ class Measure(unittest.TestCase):
         for gate, ratio, holds in zip(gates, (4, 4, 0.25, 0.25), (True, False, True, False)):
             self.assertAlmostEqual(gate["ratio"], ratio)
             self.assertIs(gate["holds"], holds)
+        self.assertAlmostEqual(gates[0]["by_min"], 8)
 
     def test_what_misses_is_measured_again_and_both_figures_stay(self):
         self.case.add("ours", self.clock.taking(1, 1, 1, 0.1), right, 0)
@@ -128,7 +129,7 @@ class Measure(unittest.TestCase):
             self.assertIsNone(measure.not_installed("num", notes))
 
     def test_json(self):
-        gate = {"gate": "G1", "numerator": "ours", "denominator": "theirs", "limit": 2, "at_least": True, "first": 3.0}
+        gate = {"gate": "G1", "numerator": "ours", "denominator": "theirs", "limit": 2, "at_least": True, "first": 3.0, "by_min": 3.0}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "gates.json"
             measure.write_json([({**gate, "ratio": 3.0, "holds": True, "missing": None}, "warm"),
