@@ -56,7 +56,7 @@ install_peers() {
   while read -r line; do
     echo "  $line" >&2
     if ! output=$("$python" -m pip install --quiet --constraint "$here/requirements/peers.txt" "$line" 2>&1); then
-      echo "$line: $(grep ERROR <<< "$output" | tail -n 1)" | tee -a "$notes" >&2
+      echo "$line: $(grep ERROR <<< "$output" | paste -sd ' ')" | tee -a "$notes" >&2
     fi
   done <<< "$(sed -e '/^ *#/d' "$here/requirements/peers.txt")"
 }
