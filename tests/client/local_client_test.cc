@@ -77,7 +77,7 @@ const char* const kTables[] = {
     "spec { sinusoidal { dim: 33 } } table { positions { range { count: 9 } } }",
     "spec { grid_sinusoidal { dim: 16 grid: [3, 4] } } table { positions { range { count: 12 } } }",
     "spec { alibi { num_heads: 5 } } bias { queries: 7 keys: 9 form: BIAS_FORM_FULL masking { causal: true } }",
-    "spec { t5_bucket { num_buckets: 8 max_distance: 16 } } bias { indices: true queries: 7 keys: 9 }",
+    "spec { t5_bucket { num_heads: 1 num_buckets: 8 max_distance: 16 } } bias { indices: true queries: 7 keys: 9 }",
     "spec { rope { head_dim: 63 } } table { positions { range { count: 1 } } }",
     "spec { rope { head_dim: 8 } } table { positions { range { count: 99999999 } } }",
 };

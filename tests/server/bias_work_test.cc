@@ -255,7 +255,7 @@ TEST(BiasWorkTest, FieldsThatChangeNoBiasAreSaid) {
     EXPECT_THAT(warnings(largest)[0].message, testing::HasSubstr(absl::StrCat("position ", largest, " is beyond")));
   }
   const auto indices = server.One(
-      "spec { t5_bucket { num_buckets: 8 max_distance: 16 } } max_position: 3 precision: PRECISION_COMPAT_F32 "
+      "spec { t5_bucket { num_heads: 1 num_buckets: 8 max_distance: 16 } } max_position: 3 precision: PRECISION_COMPAT_F32 "
       "bias { indices: true queries: 4 keys: 4 }");
   ASSERT_EQ(indices.warnings.size(), 2u) << indices.status;
   EXPECT_EQ(indices.warnings[0].field, "bias");
