@@ -56,6 +56,7 @@ std::unique_ptr<Client> Client::Connect(const std::string& target, const ClientO
   arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
   arguments.SetMaxSendMessageSize(options.max_message_bytes);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // Call retries, with requests of any size
+  if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return Over(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments), options);
 }
 

@@ -36,6 +36,8 @@ struct ClientOptions {
   int max_attempts = 4;
   // Largest message either way; gRPC's own default of 4 MiB is too small for tensors.
   int max_message_bytes = 2147483647;
+  // A connection of its own; clients of one process and one target otherwise share one.
+  bool own_connection = false;
 };
 
 // A response and its payloads: `data` of every Tensor in `message` is a token of `payloads`.
@@ -67,6 +69,15 @@ class Client {
   // second header; ABORTED when the server that it goes on with would make other bits.
   absl::Status StreamPrecompute(const v1::StreamPrecomputeRequest& request, const raw::Payloads& payloads, StreamSink sink);
   absl::StatusOr<Reply<v1::ApplyResponse>> Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads);
+  // As StreamSink.
+  using ApplySink = absl::FunctionRef<absl::Status(const v1::StreamApplyResponse& message, const raw::Payloads& payloads)>;
+  // Streams one item both ways: `item` has its tensors' types and shapes and none of their data, `tensors` the bytes of
+  // each, dense, in order. Chunks go out while answers come in; `sink` takes those on this thread. Checksums go with the
+  // chunks and are compared in the answers (DATA_LOSS). An item that fails says so in its header or end, and the stream is
+  // OK. UNAVAILABLE is tried again as long as nothing has come. Errors beside the server's: INVALID_ARGUMENT when `tensors`
+  // do not fit the shapes.
+  absl::Status StreamApply(const v1::ApplyItem& item, const raw::Payloads& payloads, std::span<const raw::Piece> tensors,
+                           ApplySink sink);
   absl::StatusOr<Reply<v1::ScoresResponse>> Scores(const v1::ScoresRequest& request, const raw::Payloads& payloads);
 
   // Stores `content` (at least 1 byte) on the server; the answer's hash goes into Tensor.upload. The server is told the

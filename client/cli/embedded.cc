@@ -1,6 +1,7 @@
 #include "client/cli/embedded.h"
 
 #include <utility>
+#include <vector>
 
 #include "server/logging.h"
 #include "server/server.h"
@@ -14,9 +15,10 @@ struct EmbeddedServer::Impl {
 EmbeddedServer::EmbeddedServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 EmbeddedServer::~EmbeddedServer() = default;
 
-absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const std::string& backend) {
+absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const std::string& backend, bool on_loopback) {
   server::ServerOptions options;
   options.backend = backend;
+  if (on_loopback) options.listen = {"127.0.0.1:0"};
   options.log_access_every = 0;
   server::LogOptions log;
   log.level = server::LogLevel::kOff;
@@ -28,5 +30,10 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const std:
 }
 
 std::shared_ptr<grpc::Channel> EmbeddedServer::Channel() { return impl_->server->InProcessChannel(); }
+
+std::string EmbeddedServer::Address() const {
+  const std::vector<std::string> addresses = impl_->server->addresses();
+  return addresses.empty() ? "" : addresses.front();
+}
 
 }  // namespace phasor::cli

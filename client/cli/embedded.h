@@ -12,11 +12,14 @@ namespace phasor::cli {
 
 class EmbeddedServer {
  public:
-  // No listeners, no metrics port, quiet logs. Errors: FAILED_PRECONDITION for a backend that is not usable.
-  static absl::StatusOr<std::unique_ptr<EmbeddedServer>> Start(const std::string& backend);
+  // No metrics port, quiet logs, and no listener unless `on_loopback`: then a free TCP port of 127.0.0.1. Errors:
+  // FAILED_PRECONDITION for a backend that is not usable.
+  static absl::StatusOr<std::unique_ptr<EmbeddedServer>> Start(const std::string& backend, bool on_loopback = false);
   ~EmbeddedServer();
 
   std::shared_ptr<grpc::Channel> Channel();
+  // Of the listener, HOST:PORT; empty without one.
+  std::string Address() const;
 
  private:
   struct Impl;

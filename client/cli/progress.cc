@@ -8,6 +8,20 @@
 #include "absl/strings/str_format.h"
 
 namespace phasor::cli {
+namespace {
+
+// One line, drawn over the last one on a terminal.
+void DrawLine(bool terminal, const std::string& label, double share, const std::string& text) {
+  constexpr int kWidth = 28;
+  share = std::min(1.0, share);
+  const int filled = static_cast<int>(share * kWidth);
+  const std::string line = absl::StrFormat("%-8s [%s%s] %3.0f%%  %s", label, std::string(filled, '#'),
+                                           std::string(kWidth - filled, '.'), share * 100, text);
+  std::fprintf(stderr, terminal ? "\r%s\x1b[K" : "%s\n", line.c_str());
+  if (terminal) std::fflush(stderr);
+}
+
+}  // namespace
 
 ProgressBar::ProgressBar(Progress mode, std::string label, int64_t total_bytes)
     : mode_(mode),
@@ -43,15 +57,26 @@ void ProgressBar::Advance(int64_t bytes) {
 }
 
 void ProgressBar::Draw(bool last) {
-  constexpr int kWidth = 28;
-  const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
-  const int filled = static_cast<int>(share * kWidth);
   const double rate = static_cast<double>(done_) / std::max(seconds(), 1e-9);
-  const std::string line = absl::StrFormat(
-      "%-8s [%s%s] %3.0f%%  %s of %s  %s/s", label_, std::string(filled, '#'), std::string(kWidth - filled, '.'),
-      share * 100, FormatBytes(static_cast<double>(done_)), FormatBytes(static_cast<double>(total_)), FormatBytes(rate));
-  std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
-  if (terminal_) std::fflush(stderr);
+  DrawLine(terminal_, label_, static_cast<double>(done_) / static_cast<double>(total_),
+           absl::StrFormat("%s of %s  %s/s", FormatBytes(static_cast<double>(done_)),
+                           FormatBytes(static_cast<double>(total_)), FormatBytes(rate)));
+}
+
+ProgressLine::ProgressLine(Progress mode, std::string label)
+    : mode_(mode), terminal_(isatty(STDERR_FILENO) != 0), label_(std::move(label)) {}
+
+ProgressLine::~ProgressLine() {
+  if (terminal_ && shown_) std::fputc('\n', stderr);
+}
+
+void ProgressLine::Show(double share, const std::string& text) {
+  if (mode_ == Progress::kNever || (!terminal_ && mode_ != Progress::kAlways)) return;
+  const int quarters = static_cast<int>(std::min(1.0, share) * 4);
+  if (!terminal_ && quarters == quarters_) return;
+  quarters_ = quarters;
+  shown_ = true;
+  DrawLine(terminal_, label_, share, text);
 }
 
 }  // namespace phasor::cli

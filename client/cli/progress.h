@@ -30,6 +30,22 @@ class ProgressBar {
   std::chrono::steady_clock::time_point start_, drawn_;
 };
 
+// The same for work that is not counted in bytes.
+class ProgressLine {
+ public:
+  ProgressLine(Progress mode, std::string label);
+  ~ProgressLine();  // leaves the last state on the screen
+
+  // `share` of the work is done; `text` says what of it.
+  void Show(double share, const std::string& text);
+
+ private:
+  Progress mode_;
+  bool terminal_ = false, shown_ = false;
+  std::string label_;
+  int quarters_ = 0;
+};
+
 }  // namespace phasor::cli
 
 #endif  // PHASOR_CLIENT_CLI_PROGRESS_H_

@@ -25,6 +25,7 @@ namespace phasor::cli {
 namespace {
 
 constexpr char kUsagePayload[] = "phasor.cli/usage";
+constexpr char kSaidPayload[] = "phasor.cli/said";
 
 const std::map<std::string, Progress> kProgressNames = {
     {"auto", Progress::kAuto}, {"always", Progress::kAlways}, {"never", Progress::kNever}};
@@ -38,6 +39,11 @@ absl::Status UsageError(std::string_view message) {
 }
 
 bool IsUsageError(const absl::Status& status) { return status.GetPayload(kUsagePayload).has_value(); }
+
+absl::Status SaidInOutput(absl::Status status) {
+  status.SetPayload(kSaidPayload, absl::Cord());
+  return status;
+}
 
 struct Tool::Embedded {
   std::unique_ptr<EmbeddedServer> server;
@@ -154,7 +160,7 @@ int Report(const Tool& tool, const absl::Status& status) {
   tool.Say(absl::StrCat("phasor: ", status.message()));
   if (absl::StrContains(status.message(), "sequence_length: given nothing"))
     tool.Say("(--length gives the sequence length)");
-  if (tool.json) (void)tool.Print(ErrorJson(status));
+  if (tool.json && !status.GetPayload(kSaidPayload)) (void)tool.Print(ErrorJson(status));
   if (IsUsageError(status)) return kExitUsage;
   if (status.code() != absl::StatusCode::kInvalidArgument)
     tool.Say(absl::StrCat("(", absl::StatusCodeToString(status.code()), ")"));
@@ -198,7 +204,7 @@ int RunTool(int argc, const char* const* argv) {
       "Exit code: 0; 2 for wrong usage; 1 for a refused or failed call.");
   std::vector<Command> commands;
   for (const auto add : {AddSchemes, AddCard, AddResolve, AddTable, AddBias, AddApply, AddResize, AddScores, AddUpload,
-                         AddTables, AddInfo, AddHealth}) {
+                         AddTables, AddInfo, AddHealth, AddBenchServer}) {
     commands.push_back(add(app, tool));
   }
   try {

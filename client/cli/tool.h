@@ -27,6 +27,8 @@ inline constexpr int kExitUsage = 2;
 // An error of the command line itself, as opposed to one of a call.
 absl::Status UsageError(std::string_view message);
 bool IsUsageError(const absl::Status& status);
+// An error of which standard output, where it is JSON, has told already.
+absl::Status SaidInOutput(absl::Status status);
 
 enum class Progress { kAuto, kAlways, kNever };
 
@@ -67,6 +69,7 @@ Command AddSchemes(CLI::App& app, Tool& tool);
 Command AddCard(CLI::App& app, Tool& tool);
 Command AddResolve(CLI::App& app, Tool& tool);
 Command AddTable(CLI::App& app, Tool& tool);
+Command AddBenchServer(CLI::App& app, Tool& tool);
 Command AddBias(CLI::App& app, Tool& tool);
 Command AddApply(CLI::App& app, Tool& tool);
 Command AddResize(CLI::App& app, Tool& tool);

@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -47,7 +48,8 @@ class Cli(unittest.TestCase):
         text = run("--help").stdout.decode()
         for word in ("resolve", "table", "bias", "apply", "Exit code"):
             self.assertIn(word, text)
-        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "resize", "scores", "upload", "tables", "info", "health"):
+        for command in ("schemes", "card", "resolve", "table", "bias", "apply", "resize", "scores", "upload", "tables", "info", "health",
+                        "bench-server"):
             self.assertIn(command, run(command, "--help").stdout.decode())
 
     def test_wrong_usage_exits_with_2(self):
@@ -476,6 +478,58 @@ class Cli(unittest.TestCase):
         error = json.loads(failed.stdout)["error"]
         self.assertEqual((error["code"], len(error["violations"])), ("INVALID_ARGUMENT", 1))
         self.assertIn("rope", error["violations"][0]["field"])
+
+    def test_bench_server_counts_calls(self):
+        mix = "table=2,batch,apply-64k,apply-1m,stream-table,stream-apply"
+        report = json.loads(run("--json", "bench-server", "--concurrency", "3", "--connections", "2", "--requests", "14", "--mix", mix).stdout)
+        self.assertEqual((report["embedded"], report["mode"], report["concurrency"], report["connections"]), (True, "closed", 3, 2))
+        self.assertEqual([(s["name"], s["calls"]) for s in report["scenarios"]],
+                         [("table", 4)] + [(name, 2) for name in ("batch", "apply-64k", "apply-1m", "stream-table", "stream-apply")])
+        self.assertEqual((report["all"]["calls"], report["all"]["failed"], report["all"]["errors"], report["missed"]), (14, 0, [], 0))
+        table, _, small, _, stream_table, stream_apply = report["scenarios"]
+        self.assertEqual((table["sent_bytes"], table["received_bytes"]), (0, 4 * 8192))
+        self.assertEqual((small["sent_bytes"], small["received_bytes"]), (2 * 65536, 2 * 65536))
+        self.assertEqual((stream_table["sent_bytes"], stream_table["received_bytes"]), (0, 2 << 24))
+        self.assertEqual((stream_apply["sent_bytes"], stream_apply["received_bytes"]), (2 << 24, 2 << 24))
+        latency = table["latency_ns"]
+        self.assertTrue(0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["p99.9"] <= latency["max"], latency)
+
+    def test_bench_server_text_and_ways_to_go(self):
+        text = run("bench-server", "--rate", "100", "--duration", "200ms").stdout.decode()
+        for word in ("100 calls/s due", "p99.9", "table", "this process"):
+            self.assertIn(word, text)
+        report = json.loads(run("--json", "bench-server", "--idle-gap", "20ms", "--requests", "3").stdout)
+        self.assertEqual((report["mode"], report["idle_gap_ns"], report["all"]["calls"]), ("idle", 20_000_000, 3))
+        self.assertIn("bench", run("--progress", "always", "bench-server", "--duration", "500ms", "--concurrency", "1").stderr.decode())
+
+    def test_bench_server_refusals(self):
+        for wrong, word in ((["--mix", "tabel"], "stream-apply"), (["--duration", "1d"], "--duration"), (["--idle-gap", "-1s"], "--idle-gap"),
+                            (["--rate", "0"], "--rate"), (["--rate", "5", "--idle-gap", "1s"], "--idle-gap"), (["--requests", "0"], "--requests"),
+                            (["--concurrency", "2", "--connections", "3"], "--connections"),
+                            (["--idle-gap", "1s", "--concurrency", "2"], "--idle-gap")):
+            self.assertIn(word, run("bench-server", *wrong, check=2).stderr.decode())
+        with socket.socket() as taken:  # bound and not listening: nobody answers there
+            taken.bind(("127.0.0.1", 0))
+            result = run("--server", f"127.0.0.1:{taken.getsockname()[1]}", "--timeout", "5", "--json", "bench-server", "--requests", "2", check=1)
+        self.assertIn("table: ", result.stderr.decode())
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "UNAVAILABLE")
+
+    def test_bench_server_reports_failed_calls(self):
+        server = subprocess.Popen([PHASORD, "--listen=127.0.0.1:0", "--metrics-listen=off", "--drain-delay=0", "--max-inflight-requests=1"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            address = server.stdout.readline().split()[-1]
+            result = run("--server", address, "--json", "bench-server", "--mix", "apply-16m", "--concurrency", "8", "--requests", "16", check=1)
+            report = json.loads(result.stdout)  # one document: the failures are in it
+            self.assertEqual((report["server"], report["embedded"], report["all"]["calls"]), (address, False, 16))
+            (error,) = report["all"]["errors"]
+            self.assertEqual((error["code"], error["count"]), ("UNAVAILABLE", report["all"]["failed"]))
+            self.assertIn("max_inflight_requests", error["first_message"])
+            self.assertIn(f"{error['count']} of 16 calls failed", result.stderr.decode())
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(timeout=30)
+            server.stdout.close()
 
     def test_keys_given_twice(self):
         self.assertIn("twice", run("table", "rope_default", "head_dim=8", "head_dim=16", "--positions", "0:4", check=2).stderr.decode())
