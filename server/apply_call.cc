@@ -17,6 +17,8 @@ namespace {
 
 constexpr int64_t kGatherBlock = int64_t{256} << 10;
 constexpr int64_t kGatherBlocksPerSlice = 8;
+// Tokens of a call that a thread which must not be kept waiting may look at.
+constexpr int64_t kFewTokens = 4096;
 
 // One item: finds the tables of the tensors' types, then works on the tensors side by side.
 class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
@@ -24,13 +26,33 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   ApplyJob(std::shared_ptr<ApplyCall> call, size_t index, std::shared_ptr<const PlanEntry> plan)
       : call_(std::move(call)), index_(index), plan_(std::move(plan)) {}
 
+  // Instead of Start, on the caller's thread: true when every table was in the cache and the item is done; else it has to be
+  // started anew.
+  bool FinishNow() {
+    const Stopwatch watch;
+    for (const TensorInput& tensor : item().tensors) {
+      auto& tiles = TilesFor(tensor);
+      if (tiles != nullptr) continue;
+      tiles = NewTiles(tensor);
+      if (!tiles->FindNow(TilesOfPositions(item().positions, 0))) return false;
+    }
+    for (size_t i = 0; i < item().tensors.size(); ++i) {
+      if (item().tensors[i].bytes == 0) continue;
+      const auto work = MakeWork(i);
+      if (!work.ok() || !RotateAll(**work).ok()) return false;  // a worker will find the same error, or memory
+    }
+    for (TensorInput& tensor : item().tensors) tensor.payload.clear();
+    SetOutcome();
+    result().stages.build_ns = watch.ns();
+    return true;
+  }
+
   void Start() {
     // f64 tensors have a table of their own type; the others share one of f32.
     for (const TensorInput& tensor : item().tensors) {
       auto& tiles = TilesFor(tensor);
       if (tiles != nullptr) continue;
-      const TileKey key{plan_, TableTypeFor(tensor.dtype), item().inverse, 0};
-      tiles = std::make_shared<TileSet>(call_->core(), call_->context(), key);
+      tiles = NewTiles(tensor);
     }
     open_.store(1);
     for (const auto& tiles : tiles_) {
@@ -57,6 +79,10 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   ApplyItem& item() { return call_->item(index_); }
   ApplyResult& result() { return call_->result(index_); }
   std::shared_ptr<TileSet>& TilesFor(const TensorInput& tensor) { return tiles_[tensor.dtype == DType::kF64 ? 1 : 0]; }
+  std::shared_ptr<TileSet> NewTiles(const TensorInput& tensor) const {
+    const TileKey key{plan_, TableTypeFor(tensor.dtype), call_->item(index_).inverse, 0};
+    return std::make_shared<TileSet>(call_->core(), call_->context(), key);
+  }
 
   // One of several things that were waited for is over; the last one goes on with `next`.
   void End(absl::Status status, void (ApplyJob::*next)()) {
@@ -94,11 +120,11 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     }
   }
 
-  void StartTensor(size_t i) {
+  // The answer's memory of a tensor that is not empty, and the work to be done in it.
+  absl::StatusOr<std::shared_ptr<Work>> MakeWork(size_t i) {
     TensorInput& tensor = item().tensors[i];
-    if (tensor.bytes == 0) return End(absl::OkStatus(), &ApplyJob::Finish);
     auto buffer = call_->core()->pool.Allocate(tensor.bytes);
-    if (!buffer.ok()) return End(buffer.status(), &ApplyJob::Finish);
+    if (!buffer.ok()) return buffer.status();
     std::byte* data = (*buffer)->data();
     const auto held = std::make_shared<const HeldBuffer>(HeldBuffer{*std::move(buffer), call_->charge()});
     result().tensors[i].data = {Bytes{held, data, tensor.bytes}};
@@ -108,7 +134,22 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
                          tiles};
     const auto& rope = std::get<RopeSpec>(item().source.spec.spec);
     const RotationShape shape{rope.pairing.value_or(Pairing::kHalfSplit), rope.first_channel, item().backward};
-    const auto work = std::make_shared<Work>(tensor, shape, rows, item().per_batch, data);
+    return std::make_shared<Work>(tensor, shape, rows, item().per_batch, data);
+  }
+
+  absl::Status RotateAll(const Work& work) const {
+    const RowRange all{0, work.rotation.tokens()};
+    const CancelFlag* cancel = &call_->context()->cancelled;
+    if (all.end > 0 && work.rotation.TokensAreConsecutive()) return work.rotation.GatherAndRotate(work.gather, all, cancel);
+    work.gather.Copy(0, work.bytes, work.data);
+    return work.rotation.Rotate(all, cancel);
+  }
+
+  void StartTensor(size_t i) {
+    if (item().tensors[i].bytes == 0) return End(absl::OkStatus(), &ApplyJob::Finish);
+    absl::StatusOr<std::shared_ptr<Work>> made = MakeWork(i);
+    if (!made.ok()) return End(made.status(), &ApplyJob::Finish);
+    const std::shared_ptr<Work> work = *std::move(made);
     if (work->rotation.tokens() > 0 && work->rotation.TokensAreConsecutive()) {
       RunStage(i, work, work->rotation.tokens(), work->rotation.tokens_per_slice(), [this, work](RowRange tokens) {
         return work->rotation.GatherAndRotate(work->gather, tokens, &call_->context()->cancelled);
@@ -117,7 +158,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     }
     // Tokens are scattered over the tensor: all of it has to be there before the first can be rotated.
     Stage gather;
-    gather.rows = (tensor.bytes + kGatherBlock - 1) / kGatherBlock;
+    gather.rows = (work->bytes + kGatherBlock - 1) / kGatherBlock;
     gather.rows_per_slice = kGatherBlocksPerSlice;
     gather.run = [work](RowRange blocks) {
       const int64_t begin = blocks.begin * kGatherBlock;
@@ -125,7 +166,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
       return absl::OkStatus();
     };
     gather.done = [self = shared_from_this(), i, work](StageReport report) { self->Gathered(i, work, std::move(report)); };
-    call_->RunStage(std::move(gather), tensor.bytes);
+    call_->RunStage(std::move(gather), work->bytes);
   }
 
   void Gathered(size_t i, std::shared_ptr<Work> work, StageReport report) {
@@ -177,6 +218,17 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   StageTimes times_;     // likewise
 };
 
+// Whether the rotations of a call, all of them, are little enough for the thread that reads calls.
+bool IsLittle(const ValidatedApply& request) {
+  int64_t bytes = 0, tokens = 0;
+  for (const auto& item : request.items()) {
+    if (!item.ok()) continue;
+    tokens += item->positions.count;
+    for (const TensorInput& tensor : item->tensors) bytes += tensor.bytes;
+  }
+  return bytes <= kInlineCopyBytes && tokens <= kFewTokens;
+}
+
 int64_t ScratchBytes(const ValidatedApply& request) {
   int64_t bytes = 0;
   for (const auto& item : request.items()) {
@@ -191,19 +243,24 @@ ApplyCall::ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, Val
     : Call(core, std::move(context), request.items().size(),
            {request.charged_bytes() + ScratchBytes(request), request.stream_bytes()}, request.validate_only(),
            std::move(done)),
-      request_(std::move(request)) {}
+      request_(std::move(request)),
+      little_(!core->slow_backend && IsLittle(request_)) {}
 
 bool ApplyCall::TryNow(size_t i) {
   if (!request_.items()[i].ok()) {
     result(i).status = request_.items()[i].status();
     return true;
   }
-  if (!validate_only() || item(i).work != nullptr) return false;
+  if (item(i).work != nullptr || (!validate_only() && !little_)) return false;
   const TableSource& source = item(i).source;
   const auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
   if (plan == nullptr) return false;
   result(i).status = DescribeApply(item(i), *plan, &result(i));
-  return true;
+  if (validate_only() || !result(i).status.ok()) return true;
+  const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());
+  if (std::make_shared<ApplyJob>(self, i, plan)->FinishNow()) return true;
+  result(i) = ApplyResult();
+  return false;
 }
 
 void ApplyCall::PrepareWork(size_t i, const std::shared_ptr<const Work>& work, const Stopwatch& watch) {

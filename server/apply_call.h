@@ -28,6 +28,7 @@ class ApplyCall final : public Call<ApplyResult> {
   void PrepareWork(size_t i, const std::shared_ptr<const Work>& work, const Stopwatch& watch);
 
   ValidatedApply request_;
+  const bool little_;  // the calling thread may rotate it
 };
 
 }  // namespace phasor::server

@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <mutex>
 #include <random>
+#include <thread>
+#include <variant>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -172,6 +177,38 @@ TEST(Apply, LargeTensorsRunInManySlices) {
     item.tensors.push_back(RandomTensor(DType::kF32, axes, 1, 6000, 4, 8, 0, 21, 65536));
     Check(engine, item);
   }
+}
+
+TEST(Apply, LittleRotationsByCachedTablesAreDoneWhereTheyCome) {
+  std::mutex mutex;
+  std::vector<std::thread::id> rotated;
+  TestEngine engine({}, [&](const Task& task, RowRange) {
+    if (std::holds_alternative<RotateTask>(task)) {
+      const std::lock_guard lock(mutex);
+      rotated.push_back(std::this_thread::get_id());
+    }
+    return absl::OkStatus();
+  });
+  const auto here = [&](ApplyItem item, size_t copies = 1) {
+    rotated.clear();
+    const auto answer = engine.SendApply(std::vector<ApplyItem>(copies, item)).get();
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    EXPECT_FALSE(rotated.empty());
+    return std::all_of(rotated.begin(), rotated.end(), [](auto id) { return id == std::this_thread::get_id(); });
+  };
+  ApplyItem item = Item(Rope(4), Range(4000, 128));                                           // of two tiles
+  item.tensors.push_back(RandomTensor(DType::kF32, Axes::kBshd, 1, 128, 8, 8, 0, 41, 1000));  // 32 KiB
+  EXPECT_FALSE(here(item));                                                                   // a table has to be made
+  EXPECT_TRUE(here(item));
+  Check(engine, item);
+  EXPECT_FALSE(here(item, 2));  // more than that in the whole call
+  ApplyItem scattered = Item(Rope(4), Ids({4100, 4000, 4001}));
+  scattered.tensors.push_back(RandomTensor(DType::kBF16, Axes::kBhsd, 1, 3, 2, 8, 0, 42, 7));
+  EXPECT_TRUE(here(scattered));
+  Check(engine, scattered);
+  scattered.tensors.push_back(RandomTensor(DType::kF64, Axes::kBhsd, 1, 3, 2, 8, 0, 43, 7));
+  EXPECT_FALSE(here(scattered));  // no table of f64 is there
+  Check(engine, scattered);
 }
 
 TEST(Apply, InverseUndoesForward) {
