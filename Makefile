@@ -42,7 +42,7 @@ test:  ## Build everything and run every test (TESTS=regex for some)
 serve: build  ## Run the server on 127.0.0.1 (FLAGS='…' are phasord's)
 	@exec build/bin/phasord $(FLAGS)
 
-load: build  ## Load test of a server it starts, with ghz
+load: build  ## Load test of a server it starts, with ghz and at fixed rates
 	$(need) load
 	@deploy/install-tools.sh ghz grpcurl
 	@deploy/load/run.sh

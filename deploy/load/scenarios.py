@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Writes the load test's requests in protobuf text format: scenarios.py FOLDER → FOLDER/NAME.SERVICE.METHOD.txtpb
+"""Writes the load test's requests in protobuf text format: scenarios.py FOLDER → FOLDER/NAME.SERVICE.METHOD.txtpb; where the
+client streams too, NAME.SERVICE.METHOD.jsonl: a message in proto3 JSON a line
 
 cached_table   one small table, the same every time: 16 rows of 64 pairs, f32 (8 KiB), as a decoding step asks for it
 batch_32       32 items of mixed schemes, precisions, types and windows, small enough that the calls and not the bytes weigh
 apply_64k      q of 64 KiB (bf16, [1, 8, 32, 128]) rotated at one place in a long sequence
+scores         q·k of 4 heads, 32 queries and keys, rotated, with ALiBi and a causal mask, as probabilities
+stream_table   a table of 4 MiB in chunks of 1 MiB
+stream_apply   that q four times as long, in four chunks, both ways
 """
 
+import base64
+import json
 import pathlib
 import sys
 
@@ -42,14 +48,39 @@ def batch_32():
     return "".join(items)
 
 
-def apply_64k():
-    shape = (1, 8, 32, 128)
-    # bf16 values between 1 and 2, a different one each; two bytes, little-endian, as octal escapes.
-    values = (0x3F80 + (index * 37) % 128 for index in range(shape[0] * shape[1] * shape[2] * shape[3]))
-    data = "".join(f"\\{value & 255:03o}\\{value >> 8:03o}" for value in values)
+def numbers(count):
+    """bf16 values between 1 and 2, a different one each; two bytes, little-endian."""
+    return b"".join((0x3F80 + (index * 37) % 128).to_bytes(2, "little") for index in range(count))
+
+
+def tensor(shape):
+    """A tensor of such values in text format."""
+    data = "".join(f"\\{byte:03o}" for byte in numbers(shape[0] * shape[1] * shape[2] * shape[3]))
     extents = " ".join(f"shape: {extent}" for extent in shape)
+    return f'dtype: DTYPE_BF16 {extents} data: "{data}"'
+
+
+def apply_64k():
     return (f"items {{ spec {{ {LLAMA3} }} positions {{ range {{ start: 70000 }} }} "
-            f'tensors {{ dtype: DTYPE_BF16 {extents} data: "{data}" }} }}\n')
+            f"tensors {{ {tensor((1, 8, 32, 128))} }} }}\n")
+
+
+def scores():
+    q = tensor((1, 32, 4, 64))
+    return (f"items {{ rotation {{ rope {{ head_dim: 64 }} }} biases {{ alibi {{ num_heads: 4 }} }} masking {{ causal: true }} "
+            f"softmax: true q {{ {q} }} k {{ {q} }} }}\n")
+
+
+def stream_apply():
+    """Opens an item of four chunks, then sends them."""
+    shape, chunks = (1, 32, 32, 128), 4
+    data = numbers(shape[1] * shape[2] * shape[3])
+    size = len(data) // chunks
+    messages = [{"open": {"spec": {"rope": {"head_dim": 128, "base": 500000}}, "positions": {"range": {"start": 70000}},
+                          "tensors": [{"dtype": "DTYPE_BF16", "shape": shape}]}}]
+    messages += [{"chunk": {"offset_bytes": at, "data": base64.b64encode(data[at:at + size]).decode("ascii")}}
+                 for at in range(0, len(data), size)]
+    return "".join(json.dumps(message) + "\n" for message in messages)
 
 
 def main(folder):
@@ -59,8 +90,11 @@ def main(folder):
             "cached_table.PositionService.Precompute": table(LLAMA3, 4096, 16),
             "batch_32.PositionService.Precompute": batch_32(),
             "apply_64k.PositionService.Apply": apply_64k(),
+            "scores.PositionService.Scores": scores(),
+            "stream_table.PositionService.StreamPrecompute": table(LLAMA3, 0, 8192),
     }.items():
         (folder / f"{name}.txtpb").write_text(text, encoding="ascii")
+    (folder / "stream_apply.PositionService.StreamApply.jsonl").write_text(stream_apply(), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 #include "phasor/v1/position_service.pb.h"
 
 #include "proto/raw/message_writer.h"
 #include "proto/raw/schema.h"
+#include "tests/bench/echo_server.h"
 #include "tests/bench/gates.h"
 #include "tests/bench/rpc_servers.h"
 
@@ -74,74 +74,6 @@ std::vector<grpc::ByteBuffer> StreamRequests(int64_t bytes, int64_t chunk) {
   }
   return messages;
 }
-
-// Gathers what it gets into memory that it keeps, and sends that back.
-class BareEchoServer {
- public:
-  BareEchoServer() : memory_(size_t{68 * kMiB}, '\0') {
-    grpc::ServerBuilder builder;
-    builder.RegisterAsyncGenericService(&service_);
-    queue_ = builder.AddCompletionQueue();
-    server_ = Listen(builder, &port_);
-    thread_ = std::thread([this] { Serve(); });
-  }
-  ~BareEchoServer() {
-    server_->Shutdown(std::chrono::system_clock::now());
-    queue_->Shutdown();
-    thread_.join();
-  }
-  int port() const { return port_; }
-
- private:
-  struct Call {
-    grpc::GenericServerContext context;
-    grpc::GenericServerAsyncReaderWriter stream{&context};
-    grpc::ByteBuffer request, response;
-    enum { kNew, kRead, kWritten } state = kNew;
-  };
-
-  void Post() {
-    Call* call = new Call;
-    service_.RequestCall(&call->context, &call->stream, queue_.get(), queue_.get(), call);
-  }
-
-  void Serve() {
-    Post();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_->Next(&tag, &ok)) {
-      Call* call = static_cast<Call*>(tag);
-      if (!ok || call->state == Call::kWritten) {
-        delete call;
-      } else if (call->state == Call::kNew) {
-        Post();
-        call->state = Call::kRead;
-        call->stream.Read(&call->request, call);
-      } else {
-        std::vector<grpc::Slice> slices;
-        static_cast<void>(call->request.Dump(&slices));
-        size_t at = 0;
-        for (const grpc::Slice& slice : slices) {
-          std::memcpy(memory_.data() + at, slice.begin(), slice.size());
-          at += slice.size();
-        }
-        slices.clear();
-        call->request.Clear();
-        const grpc::Slice all(memory_.data(), at, grpc::Slice::STATIC_SLICE);
-        call->response = grpc::ByteBuffer(&all, 1);
-        call->state = Call::kWritten;
-        call->stream.WriteAndFinish(call->response, {}, grpc::Status::OK, call);
-      }
-    }
-  }
-
-  std::string memory_;
-  grpc::AsyncGenericService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;
-  int port_ = 0;
-};
 
 // A plain connection. Its other end answers a message (its length, then so many bytes) with the same bytes when it has them
 // all and has passed over them once; or, asked to forward, sends up to 1 MiB at a time back as they come.

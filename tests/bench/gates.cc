@@ -86,6 +86,32 @@ Row Measure(const Gate& gate, const Collector& collector) {
   return row;
 }
 
+std::vector<Row> RowsOf(const std::vector<MeasuredGate>& gates, const std::vector<Measurement>& values) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < gates.size(); ++i) {
+    rows.push_back({.id = gates[i].id, .what = gates[i].what, .versus = gates[i].versus, .limit = gates[i].limit});
+    rows[i].ratio = values[i].value;
+    rows[i].seconds = values[i].seconds;
+    rows[i].holds = values[i].value <= gates[i].limit;
+  }
+  return rows;
+}
+
+// Measures, and once more when something does not hold: what held keeps its first figure.
+std::vector<Row> MeasureTwice(const std::vector<MeasuredGate>& gates,
+                              const std::function<std::vector<Measurement>()>& measure) {
+  std::vector<Row> rows = RowsOf(gates, measure());
+  if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.holds; })) return rows;
+  const std::vector<Row> again = RowsOf(gates, measure());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].holds) continue;
+    const double first = rows[i].ratio;
+    rows[i] = again[i];
+    rows[i].first_ratio = first;
+  }
+  return rows;
+}
+
 void Print(const std::vector<Row>& rows) {
   std::printf("%-5s %-52s %-28s %9s %8s  %s\n", "gate", "what", "against", "ratio", "limit", "holds");
   for (const Row& row : rows) {
@@ -139,6 +165,11 @@ bool GateList::Run(const std::string& filter, int repetitions, double min_second
         row.first_ratio = first;
       }
     }
+  }
+  for (const Measured& measured : measured_) {
+    const auto is_wanted = [&](const MeasuredGate& gate) { return std::regex_search(gate.id, wanted); };
+    if (std::none_of(measured.gates.begin(), measured.gates.end(), is_wanted)) continue;
+    for (Row& row : MeasureTwice(measured.gates, measured.measure)) rows.push_back(std::move(row));
   }
   for (const Count& count : counts_) {
     if (!std::regex_search(count.id, wanted)) continue;

@@ -17,6 +17,18 @@ struct Gate {
   bool at_least = false;  // the ratio must be ≥ limit instead of ≤
 };
 
+// A gate on what google-benchmark cannot take: percentiles, the processor time of another process.
+struct MeasuredGate {
+  std::string id;
+  std::string what;
+  std::string versus;
+  double limit = 0;  // the value must be at most this
+};
+struct Measurement {
+  double value = 0;    // NaN: it failed
+  double seconds = 0;  // printed beside it
+};
+
 // What a run is made of. Benchmarks register themselves with google-benchmark under names that gates refer to.
 class GateList {
  public:
@@ -24,6 +36,11 @@ class GateList {
   // A gate that is a count of wrong values, made once, outside google-benchmark.
   void AddCount(std::string id, std::string what, std::function<double()> count) {
     counts_.push_back({std::move(id), std::move(what), std::move(count)});
+  }
+  // Gates that one measurement decides; it gives a value for each. It runs outside google-benchmark, and once more when one
+  // of them does not hold.
+  void AddMeasured(std::vector<MeasuredGate> gates, std::function<std::vector<Measurement>()> measure) {
+    measured_.push_back({std::move(gates), std::move(measure)});
   }
   // A row that is printed and never fails: why something was not measured here.
   void Note(std::string text) { notes_.push_back(std::move(text)); }
@@ -38,7 +55,12 @@ class GateList {
     std::string id, what;
     std::function<double()> count;
   };
+  struct Measured {
+    std::vector<MeasuredGate> gates;
+    std::function<std::vector<Measurement>()> measure;
+  };
   std::vector<Gate> gates_;
+  std::vector<Measured> measured_;
   std::vector<Count> counts_;
   std::vector<std::string> notes_;
 };
@@ -49,6 +71,7 @@ void AddExactnessGates(GateList& gates);
 void AddScoreGates(GateList& gates);
 void AddRpcGates(GateList& gates);
 void AddApplyRpcGates(GateList& gates);
+void AddLatencyGates(GateList& gates);
 
 }  // namespace phasor::bench
 

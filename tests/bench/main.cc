@@ -5,6 +5,7 @@
 
 #include "tests/bench/case_costs.h"
 #include "tests/bench/gates.h"
+#include "tests/bench/server_process.h"
 
 int main(int argc, char** argv) {
   std::string filter, json;
@@ -20,7 +21,13 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "Also write a list of {gate, ratio, limit, holds}");
   bool cases = false;
   app.add_flag("--cases", cases, "Measure every conformance case instead of the gates");
+  std::string serve;
+  app.add_option("--serve", serve, "Be a server of the benchmarks: phasor, phasor-no-cache, echo or socket")->group("");
+  std::string call;
+  app.add_option("--call", call, "Be a client of the benchmarks: table:PORT or stream:PORT")->group("");
   CLI11_PARSE(app, argc, argv);
+  if (!call.empty()) return phasor::bench::CallAgainAndAgain(call);
+  if (!serve.empty()) return phasor::bench::Serve(serve);
   if (cases) return phasor::bench::PrintCaseCosts() ? 0 : 1;
   phasor::bench::GateList gates;
   phasor::bench::AddKernelGates(gates);
@@ -28,5 +35,6 @@ int main(int argc, char** argv) {
   phasor::bench::AddScoreGates(gates);
   phasor::bench::AddRpcGates(gates);
   phasor::bench::AddApplyRpcGates(gates);
+  phasor::bench::AddLatencyGates(gates);
   return gates.Run(filter, repetitions, min_seconds, json) ? 0 : 1;
 }
