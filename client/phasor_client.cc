@@ -205,6 +205,18 @@ absl::StatusOr<v1::UploadTensorResponse> Client::UploadTensor(std::span<const st
   }
 }
 
+absl::StatusOr<v1::CreateRegionResponse> Client::CreateRegion(const v1::CreateRegionRequest& request) {
+  return CallMessage<v1::CreateRegionResponse>("/phasor.v1.SharedMemoryService/CreateRegion", request);
+}
+
+absl::StatusOr<v1::RenewRegionResponse> Client::RenewRegion(const v1::RenewRegionRequest& request) {
+  return CallMessage<v1::RenewRegionResponse>("/phasor.v1.SharedMemoryService/RenewRegion", request);
+}
+
+absl::Status Client::ReleaseRegion(const v1::ReleaseRegionRequest& request) {
+  return CallMessage<v1::ReleaseRegionResponse>("/phasor.v1.SharedMemoryService/ReleaseRegion", request).status();
+}
+
 absl::StatusOr<v1::ListSchemesResponse> Client::ListSchemes(const v1::ListSchemesRequest& request) {
   return CallMessage<v1::ListSchemesResponse>("/phasor.v1.CatalogService/ListSchemes", request);
 }

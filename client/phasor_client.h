@@ -21,6 +21,7 @@
 #include "phasor/v1/admin_service.pb.h"
 #include "phasor/v1/catalog_service.pb.h"
 #include "phasor/v1/position_service.pb.h"
+#include "phasor/v1/shared_memory_service.pb.h"
 
 #include "proto/raw/payloads.h"
 
@@ -83,6 +84,11 @@ class Client {
   // Stores `content` (at least 1 byte) on the server; the answer's hash goes into Tensor.upload. The server is told the
   // SHA-256 first, so that content which it has already is not sent again.
   absl::StatusOr<v1::UploadTensorResponse> UploadTensor(std::span<const std::byte> content);
+
+  // Regions of shared memory; shared_memory.h maps them too.
+  absl::StatusOr<v1::CreateRegionResponse> CreateRegion(const v1::CreateRegionRequest& request);
+  absl::StatusOr<v1::RenewRegionResponse> RenewRegion(const v1::RenewRegionRequest& request);
+  absl::Status ReleaseRegion(const v1::ReleaseRegionRequest& request);
 
   absl::StatusOr<v1::ListSchemesResponse> ListSchemes(const v1::ListSchemesRequest& request = {});
   absl::StatusOr<v1::GetSchemeResponse> GetScheme(const v1::GetSchemeRequest& request);

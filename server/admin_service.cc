@@ -55,6 +55,12 @@ v1::GetServerInfoResponse ServerInfo(const ServiceContext& context) {
   memory->set_upload_capacity_bytes(context.uploads->options().total_bytes);
   memory->set_upload_peer_capacity_bytes(context.uploads->options().peer_bytes);
   info.set_upload_ttl_seconds(std::chrono::duration<double>(context.uploads->options().ttl).count());
+  memory->set_shared_memory_bytes(context.regions->stats().bytes);
+  const RegionOptions& regions = context.regions->options();
+  memory->set_shared_memory_capacity_bytes(regions.total_bytes);
+  memory->set_shared_memory_peer_capacity_bytes(regions.peer_bytes);
+  memory->set_shared_memory_capacity_regions(regions.max_regions);
+  info.set_shared_memory_lease_seconds(std::chrono::duration<double>(regions.lease).count());
   info.set_inflight_requests(context.admission->inflight());
   info.set_draining(context.draining.load(std::memory_order_relaxed));
   return info;

@@ -123,11 +123,14 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   // The answer's memory of a tensor that is not empty, and the work to be done in it.
   absl::StatusOr<std::shared_ptr<Work>> MakeWork(size_t i) {
     TensorInput& tensor = item().tensors[i];
-    auto buffer = call_->core()->pool.Allocate(tensor.bytes);
-    if (!buffer.ok()) return buffer.status();
-    std::byte* data = (*buffer)->data();
-    const auto held = std::make_shared<const HeldBuffer>(HeldBuffer{*std::move(buffer), call_->charge()});
-    result().tensors[i].data = {Bytes{held, data, tensor.bytes}};
+    std::byte* data = call_->PlaceOf(index_, i);
+    if (data == nullptr) {
+      auto buffer = call_->core()->pool.Allocate(tensor.bytes);
+      if (!buffer.ok()) return buffer.status();
+      data = (*buffer)->data();
+      const auto held = std::make_shared<const HeldBuffer>(HeldBuffer{*std::move(buffer), call_->charge()});
+      result().tensors[i].data = {Bytes{held, data, tensor.bytes}};
+    }
 
     const TileSet* tiles = TilesFor(tensor).get();
     const TableRows rows{call_->core(), plan_.get(), TableTypeFor(tensor.dtype), item().inverse, &item().positions, 0,
@@ -135,6 +138,12 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     const auto& rope = std::get<RopeSpec>(item().source.spec.spec);
     const RotationShape shape{rope.pairing.value_or(Pairing::kHalfSplit), rope.first_channel, item().backward};
     return std::make_shared<Work>(tensor, shape, rows, item().per_batch, data);
+  }
+
+  // Whether the tensor is to be rotated where it lies.
+  bool IsInPlace(size_t i, const Work& work) {
+    const auto& payload = item().tensors[i].payload;
+    return payload.size() == 1 && payload[0].data == work.data;
   }
 
   absl::Status RotateAll(const Work& work) const {
@@ -150,6 +159,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     absl::StatusOr<std::shared_ptr<Work>> made = MakeWork(i);
     if (!made.ok()) return End(made.status(), &ApplyJob::Finish);
     const std::shared_ptr<Work> work = *std::move(made);
+    if (IsInPlace(i, *work)) return RotateAll(i, work);
     if (work->rotation.tokens() > 0 && work->rotation.TokensAreConsecutive()) {
       RunStage(i, work, work->rotation.tokens(), work->rotation.tokens_per_slice(), [this, work](RowRange tokens) {
         return work->rotation.GatherAndRotate(work->gather, tokens, &call_->context()->cancelled);
@@ -172,7 +182,13 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   void Gathered(size_t i, std::shared_ptr<Work> work, StageReport report) {
     AddTimes(report, &StageTimes::copy_ns);
     item().tensors[i].payload.clear();
-    if (!report.status.ok() || work->rotation.tokens() == 0) return End(std::move(report.status), &ApplyJob::Finish);
+    if (!report.status.ok()) return End(std::move(report.status), &ApplyJob::Finish);
+    RotateAll(i, work);
+  }
+
+  // The tensor's bytes are where they belong.
+  void RotateAll(size_t i, const std::shared_ptr<Work>& work) {
+    if (work->rotation.tokens() == 0) return End(absl::OkStatus(), &ApplyJob::Finish);
     RunStage(i, work, work->rotation.tokens(), 2 * work->rotation.tokens_per_slice(),
              [this, work](RowRange tokens) { return work->rotation.Rotate(tokens, &call_->context()->cancelled); });
   }
@@ -204,7 +220,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     result().stages.build_ns += times_.build_ns;
     result().stages.copy_ns += times_.copy_ns;
     if (!status_.ok()) return call_->EndItem(index_, std::move(status_));
-    call_->EndItem();
+    call_->FinishItem(index_);
   }
 
   const std::shared_ptr<ApplyCall> call_;
@@ -223,6 +239,7 @@ bool IsLittle(const ValidatedApply& request) {
   int64_t bytes = 0, tokens = 0;
   for (const auto& item : request.items()) {
     if (!item.ok()) continue;
+    if (!item->places.empty()) return false;  // what fails half done must not be done again in place
     tokens += item->positions.count;
     for (const TensorInput& tensor : item->tensors) bytes += tensor.bytes;
   }
@@ -245,6 +262,23 @@ ApplyCall::ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, Val
            std::move(done)),
       request_(std::move(request)),
       little_(!core->slow_backend && IsLittle(request_)) {}
+
+std::byte* ApplyCall::PlaceOf(size_t i, size_t tensor) const {
+  const std::vector<SharedPlace>& places = request_.items()[i]->places;
+  return tensor < places.size() && places[tensor] ? places[tensor].data() : nullptr;
+}
+
+absl::Status ApplyCall::Made(size_t i) {
+  std::vector<SharedPlace>& places = item(i).places;
+  for (size_t t = 0; t < places.size(); ++t) {
+    const SharedPlace& place = places[t];
+    if (!place) continue;
+    Array& tensor = result(i).tensors[t];
+    tensor.data = {Bytes{place.region, place.data(), place.size}};
+    tensor.region = place.region;
+  }
+  return absl::OkStatus();
+}
 
 bool ApplyCall::TryNow(size_t i) {
   if (!request_.items()[i].ok()) {

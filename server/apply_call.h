@@ -2,6 +2,7 @@
 #ifndef PHASOR_SERVER_APPLY_CALL_H_
 #define PHASOR_SERVER_APPLY_CALL_H_
 
+#include <cstddef>
 #include <memory>
 
 #include "server/call.h"
@@ -11,17 +12,20 @@
 
 namespace phasor::server {
 
-// Payloads are gathered once, into a pooled buffer that is rotated in place and becomes the answer. Received pieces are
-// released as soon as they have been gathered.
+// Payloads are gathered once, into a pooled buffer (or the place in shared memory that the result has) that is rotated in
+// place and becomes the answer. Received pieces are released as soon as they have been gathered. A tensor that lies where
+// its result belongs is not gathered at all.
 class ApplyCall final : public Call<ApplyResult> {
  public:
   ApplyCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedApply request, Done<ApplyResult> done);
 
   ApplyItem& item(size_t i) { return *request_.items()[i]; }
+  std::byte* PlaceOf(size_t i, size_t tensor) const override;
 
  protected:
   bool TryNow(size_t i) override;
   void Prepare(size_t i, int64_t queue_ns) override;
+  absl::Status Made(size_t i) override;
   void DropRequest() override { request_.items().clear(); }
 
  private:

@@ -24,7 +24,8 @@ Chunks ToChunks(std::span<const raw::Piece> pieces) {
 absl::StatusOr<TensorInput> ParseInput(const v1::Tensor& message, const std::string& path, const HeadAxes& axes,
                                        int64_t head_dim, const ParseContext& context) {
   absl::StatusOr<ParsedTensor> parsed =
-      ParseTensor(message, path, kTensorTypes, context.validate_only ? Storage::kOptional : Storage::kRequired, context);
+      ParseTensor(message, path, kTensorTypes, context.validate_only ? Storage::kOptional : Storage::kRequired, context,
+                  Sharing::kServed);
   if (!parsed.ok()) return parsed.status();
   const std::string field = absl::StrCat(path, ".shape");
   if (parsed->shape.size() != axes.rank) {

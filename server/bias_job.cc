@@ -39,19 +39,23 @@ class BiasJob final : public PrecomputeJob {
   }
 
   absl::Status Allocate() override {
-    auto vector = NewBuffer(request_.heads * shape_.count * size_);
-    if (!vector.ok()) return vector.status();
-    vector_ = (*vector)->buffer->data();
+    const int64_t vector_bytes = request_.heads * shape_.count * size_;
     if (request_.form != BiasForm::kFull) {
-      result().bias->data = {Piece(*vector, vector_, request_.heads * shape_.count * size_)};
+      auto room = NewResult(vector_bytes);
+      if (!room.ok()) return room.status();
+      vector_ = room->data;
+      result().bias->data = {Piece(room->owner, vector_, vector_bytes)};
       return absl::OkStatus();
     }
+    auto vector = NewBuffer(vector_bytes);
+    if (!vector.ok()) return vector.status();
     scratch_ = *std::move(vector);
+    vector_ = scratch_->buffer->data();
     const int64_t bytes = request_.heads * request_.queries * request_.keys * size_;
-    auto full = NewBuffer(bytes);
+    auto full = NewResult(bytes);
     if (!full.ok()) return full.status();
-    full_ = (*full)->buffer->data();
-    result().bias->data = {Piece(*full, full_, bytes)};
+    full_ = full->data;
+    result().bias->data = {Piece(full->owner, full_, bytes)};
     return absl::OkStatus();
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -78,6 +79,16 @@ class Call : public std::enable_shared_from_this<Call<R>> {
     EndItem();
   }
 
+  // The item's arrays are made: Made, then EndItem.
+  void FinishItem(size_t item) {
+    absl::Status status = Made(item);
+    if (!status.ok()) return EndItem(item, std::move(status));
+    EndItem();
+  }
+
+  // Where in shared memory array `array` of an item's outputs is to be made; null: in memory of the call's own.
+  virtual std::byte* PlaceOf(size_t /*item*/, size_t /*array*/) const { return nullptr; }
+
   // Runs a stage of one item: here when it is small, else queued. Its context is the call's.
   void RunStage(Stage stage, int64_t bytes) {
     if (bytes > kInlineBytes) {
@@ -99,6 +110,8 @@ class Call : public std::enable_shared_from_this<Call<R>> {
   virtual bool TryNow(size_t item) = 0;
   // Works on an item that could not be finished at once, on a worker: BeginItem, and some time later EndItem.
   virtual void Prepare(size_t item, int64_t queue_ns) = 0;
+  // Every array of the item is where it belongs.
+  virtual absl::Status Made(size_t /*item*/) { return absl::OkStatus(); }
   // The request is no longer needed.
   virtual void DropRequest() = 0;
 

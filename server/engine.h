@@ -2,6 +2,7 @@
 #ifndef PHASOR_SERVER_ENGINE_H_
 #define PHASOR_SERVER_ENGINE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "kernels/encodings/encoding.h"
 #include "server/bytes.h"
 #include "server/call_context.h"
+#include "server/region.h"
 #include "server/request.h"
 
 namespace phasor::server {
@@ -34,6 +36,7 @@ struct Array {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // empty: dense
   Chunks data;
+  std::shared_ptr<const Region> region = nullptr;  // that the data lies in, as one piece; null: it goes with the answer
 };
 
 struct PrecomputeResult {
@@ -48,6 +51,8 @@ struct PrecomputeResult {
   std::vector<Note> warnings;  // fields relative to the item: "spec.rope.yarn.factor"
   std::vector<int64_t> rope_delta;
   std::optional<Array> inv_freq, cos, sin, table, bias;
+  std::shared_ptr<const Region> shared_region;  // of the server's, that the arrays are shared in …
+  std::chrono::milliseconds shared_lease{0};    // … and how long it is kept after its last use
 };
 
 struct ApplyResult {
@@ -102,6 +107,7 @@ struct EngineStats {
   int64_t cache_bytes = 0, cache_capacity_bytes = 0, evicted_in_use_bytes = 0;
   int64_t cache_hits = 0, cache_misses = 0, cache_coalesced = 0, cache_evictions = 0;  // tiles, since start
   int64_t pool_used_bytes = 0, pool_free_bytes = 0;
+  int64_t shared_bytes = 0;  // of shared memory; the engine leaves this to who has the regions
   int64_t inflight_bytes = 0;
   int64_t queue_length = 0;
   double queue_oldest_age_seconds = 0;

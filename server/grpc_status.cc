@@ -195,6 +195,28 @@ absl::Status UploadNotFound(std::string_view field, std::string_view sha256) {
                    {{"field", field}, {"sha256", hash}});
 }
 
+absl::Status SharedMemoryOff(std::string_view field) {
+  return MakeError(absl::StatusCode::kUnimplemented, "NOT_SERVED",
+                   MessageAt(field, "shared memory is not served by this server (--shared-memory-bytes is 0)"),
+                   {{"field", field}, {"given", "shared memory"}});
+}
+
+absl::Status NotLocal(std::string_view field) {
+  return MakeError(absl::StatusCode::kPermissionDenied, "NOT_LOCAL",
+                   MessageAt(field,
+                             "shared memory is for callers on the server's host: connect through its Unix socket, or "
+                             "through loopback"),
+                   {{"field", field}});
+}
+
+absl::Status RegionNotFound(std::string_view field) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, "REGION_NOT_FOUND",
+                   MessageAt(field,
+                             "allowed: a region that CreateRegion made for this peer, and that was neither released "
+                             "nor left unused for its lease"),
+                   {{"field", field}});
+}
+
 absl::Status Unavailable(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after) {
   if (retry_after.count() < 0) {
     return MakeError(absl::StatusCode::kUnavailable, reason, message, {{"retryAfterMs", "-1"}});

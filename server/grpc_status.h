@@ -49,6 +49,13 @@ absl::Status NotServed(std::string_view field, std::string_view what);
 // FAILED_PRECONDITION, reason UPLOAD_NOT_FOUND: no content with this SHA-256 (32 bytes) is stored, or no more.
 absl::Status UploadNotFound(std::string_view field, std::string_view sha256);
 
+// Of shared memory. UNIMPLEMENTED, reason NOT_SERVED: this server shares none.
+absl::Status SharedMemoryOff(std::string_view field);
+// PERMISSION_DENIED, reason NOT_LOCAL: the caller is not on this host.
+absl::Status NotLocal(std::string_view field);
+// FAILED_PRECONDITION, reason REGION_NOT_FOUND: the caller has no such region, or no more. Says nothing of any other.
+absl::Status RegionNotFound(std::string_view field);
+
 // UNAVAILABLE with RetryInfo. `reason`: "OVERLOADED", "DRAINING", … A negative `retry_after`: do not retry here (no
 // RetryInfo, pushback −1).
 absl::Status Unavailable(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after);

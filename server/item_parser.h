@@ -17,6 +17,7 @@
 namespace phasor::server {
 
 class UploadStore;
+struct RegionAccess;
 
 struct ParseContext {
   const Limits& limits;
@@ -29,6 +30,8 @@ struct ParseContext {
   UploadStore* uploads = nullptr;
   // Where the sizes of such content are added up: what it comes to when it is worked on. May be null.
   int64_t* uploaded_bytes = nullptr;
+  // Shared memory that items may name. Null: there is none.
+  const RegionAccess* regions = nullptr;
 };
 
 // Paths in errors are relative to the item.

@@ -46,6 +46,8 @@ class Reply {
 
   // Deadline, and whether the client has gone.
   const std::shared_ptr<CallContext>& context() const;
+  // As gRPC spells it; for methods that need it.
+  const std::string& peer() const;
   // Whether the call came in where calls that change something are allowed.
   bool on_admin_listener() const;
   // Kept until the answer has been handed to the network (an admission charge).

@@ -86,9 +86,10 @@ void AddEngine(const EngineStats& stats, std::vector<MetricFamily>* out) {
         {{"space", "host"}});
   gauge("phasor_table_cache_evicted_in_use_bytes", "Bytes of evicted tables that responses still send.",
         bytes(stats.evicted_in_use_bytes), {{"space", "host"}});
-  gauge("phasor_memory_pool_bytes", "Bytes of pooled buffers.", bytes(stats.pool_used_bytes),
+  gauge("phasor_memory_pool_bytes", "Bytes of pooled buffers and of shared memory.", bytes(stats.pool_used_bytes),
         {{"space", "host"}, {"state", "used"}});
   gauge("phasor_memory_pool_bytes", "", bytes(stats.pool_free_bytes), {{"space", "host"}, {"state", "free"}});
+  gauge("phasor_memory_pool_bytes", "", bytes(stats.shared_bytes), {{"space", "shared"}, {"state", "used"}});
   gauge("phasor_inflight_bytes", "Bytes of requests and responses in flight, as admitted.", bytes(stats.inflight_bytes));
   gauge("phasor_queue_length", "Calls waiting for a worker.", static_cast<double>(stats.queue_length));
   gauge("phasor_queue_oldest_age_seconds", "Age of the call that has waited longest.", stats.queue_oldest_age_seconds);
@@ -110,6 +111,25 @@ void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::ve
   counter("phasor_uploads_refused_total", "Uploads that a quota had no room for.", stats.refused);
   counter("phasor_upload_lookups_total", "Uploads looked for by their hash.", stats.found, {{"result", "found"}});
   counter("phasor_upload_lookups_total", "", stats.missed, {{"result", "missing"}});
+}
+
+void AddRegions(const RegionStore::Stats& stats, int64_t capacity_bytes, std::vector<MetricFamily>* out) {
+  const auto gauge = [&](const char* name, const char* help, int64_t value) {
+    Add(out, name, help, MetricType::Gauge, static_cast<double>(value));
+  };
+  const auto counter = [&](const char* name, const char* help, int64_t value) {
+    Add(out, name, help, MetricType::Counter, static_cast<double>(value));
+  };
+  gauge("phasor_shared_memory_capacity_bytes", "Bytes that regions of shared memory may hold; 0: none is shared.",
+        capacity_bytes);
+  gauge("phasor_shared_memory_regions", "Regions of shared memory that have a name.", stats.regions);
+  counter("phasor_shared_memory_regions_created_total", "Regions of shared memory made.", stats.created);
+  counter("phasor_shared_memory_regions_expired_total", "Regions released because nobody used them for their lease.",
+          stats.expired);
+  counter("phasor_shared_memory_regions_refused_total", "Regions that a quota or the system had no room for.",
+          stats.refused);
+  counter("phasor_shared_memory_tables_found_total", "Results that were shared already when they were asked for.",
+          stats.shared_hits);
 }
 
 void AddProcess(std::vector<MetricFamily>* out) {
@@ -169,11 +189,15 @@ Metrics::Metrics(const Build& build)
                           .Help("Bytes of request messages.")
                           .Register(*registry_)),
       inflight_requests_(std::make_shared<std::atomic<int64_t>>(0)) {
-  auto& responses = prometheus::BuildCounter()
-                        .Name("phasor_response_bytes_total")
-                        .Help("Bytes of response messages: zerocopy ones refer to tables and pooled buffers.")
-                        .Register(*registry_);
-  response_bytes_ = {&responses.Add({{"path", "proto"}}), &responses.Add({{"path", "zerocopy"}})};
+  auto& responses =
+      prometheus::BuildCounter()
+          .Name("phasor_response_bytes_total")
+          .Help(
+              "Bytes of response messages (zerocopy ones refer to tables and pooled buffers), and of results in shared "
+              "memory.")
+          .Register(*registry_);
+  response_bytes_ = {&responses.Add({{"path", "proto"}}), &responses.Add({{"path", "zerocopy"}}),
+                     &responses.Add({{"path", "shm"}})};
   auto& rejected = prometheus::BuildCounter()
                        .Name("phasor_rejected_requests_total")
                        .Help("Calls turned away before any work was done for them.")
@@ -224,11 +248,21 @@ void Metrics::Rejected(RejectReason reason) {
   if (reason != RejectReason::kNone) rejected_[static_cast<size_t>(reason)]->Increment();
 }
 
+void Metrics::Shared(int64_t bytes) {
+  if (bytes > 0) response_bytes_[static_cast<size_t>(ResponsePath::kShared)]->Increment(static_cast<double>(bytes));
+}
+
 void Metrics::TableBuilt(double seconds) { table_build_->Observe(seconds); }
 
 void Metrics::WatchEngine(std::function<EngineStats()> stats) {
   live_.push_back(std::make_shared<LiveFamilies>(
       [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddEngine(stats(), out); }));
+}
+
+void Metrics::WatchRegions(std::function<RegionStore::Stats()> stats, int64_t capacity_bytes) {
+  live_.push_back(std::make_shared<LiveFamilies>([stats = std::move(stats), capacity_bytes](std::vector<MetricFamily>* out) {
+    AddRegions(stats(), capacity_bytes, out);
+  }));
 }
 
 void Metrics::WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes) {

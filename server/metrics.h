@@ -19,6 +19,7 @@
 #include "prometheus/registry.h"
 
 #include "server/engine.h"
+#include "server/region_store.h"
 #include "server/upload_store.h"
 
 namespace phasor::server {
@@ -30,7 +31,7 @@ inline constexpr int kStages = 5;
 enum class RejectReason : uint8_t { kNone, kInflightRequests, kInflightBytes, kQueueFull, kDeadline, kDraining };
 
 // How a method's responses are made.
-enum class ResponsePath : uint8_t { kProto, kZeroCopy };
+enum class ResponsePath : uint8_t { kProto, kZeroCopy, kShared };
 
 // The series of one method. Children are resolved once, here; all functions are thread-safe.
 class MethodMetrics {
@@ -64,6 +65,8 @@ class Metrics {
 
   void Rejected(RejectReason reason);
   void TableBuilt(double seconds);
+  // Bytes of results were handed over in shared memory.
+  void Shared(int64_t bytes);
 
   // Calls being served now.
   std::atomic<int64_t>& inflight_requests() { return *inflight_requests_; }
@@ -73,6 +76,9 @@ class Metrics {
 
   // The same of the uploads; `capacity_bytes` is what they may hold.
   void WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes);
+
+  // The same of regions of shared memory.
+  void WatchRegions(std::function<RegionStore::Stats()> stats, int64_t capacity_bytes);
 
   // What a listener exposes: everything above, and the process's own figures.
   std::vector<std::weak_ptr<prometheus::Collectable>> collectables() const;
@@ -86,7 +92,7 @@ class Metrics {
   prometheus::Family<prometheus::Histogram>* durations_;
   prometheus::Family<prometheus::Histogram>* stages_;
   prometheus::Family<prometheus::Counter>* request_bytes_;
-  std::array<prometheus::Counter*, 2> response_bytes_{};
+  std::array<prometheus::Counter*, 3> response_bytes_{};
   std::array<prometheus::Counter*, 6> rejected_{};
   prometheus::Histogram* table_build_ = nullptr;
   std::shared_ptr<std::atomic<int64_t>> inflight_requests_;

@@ -212,6 +212,17 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
                  "an EncodingSpec as JSON");
 }
 
+void AddSharedMemory(FlagBuilder* flags, RegionOptions* regions) {
+  flags->Group("Shared memory, for programs of the same user on this host (see SharedMemoryService)");
+  flags->AddSize("--shared-memory-bytes", &regions->total_bytes, 0, kInt64Max,
+                 "What regions may hold in all; 0: no memory is shared");
+  flags->AddSize("--shared-memory-peer-bytes", &regions->peer_bytes, 0, kInt64Max,
+                 "The same of one peer: all who come through Unix sockets, or all who come through loopback");
+  flags->AddInteger("--shared-memory-regions", &regions->max_regions, 0, 65536,
+                    "How many regions there may be; each takes a file descriptor");
+  flags->AddDuration("--shared-memory-lease", &regions->lease, "5m", "How long a region is kept after its last use");
+}
+
 void AddLimits(FlagBuilder* flags, Limits* limits) {
   flags->Group("Limits on what callers may ask for (GetServerInfo tells them)");
   for (const LimitRow& row : LimitRows()) {
@@ -286,6 +297,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   FlagBuilder flags(&app, &options);
   AddListeners(&flags, &options);
   AddWork(&flags, &options);
+  AddSharedMemory(&flags, &options.server.regions);
   AddLimits(&flags, &options.server.limits);
   AddOperation(&flags, &options);
 

@@ -4,7 +4,9 @@
 
 #include "phasor/v1/position_service.grpc.pb.h"
 
+#include "server/placement.h"
 #include "server/refusal.h"
+#include "server/region_access.h"
 #include "server/response_writer.h"
 #include "server/services.h"
 #include "server/stream_apply.h"
@@ -32,7 +34,8 @@ template <typename Result, typename Parse, typename Run, typename Write>
 std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Parse parse, Run run, Write write) {
   return [=](grpc::ByteBuffer bytes, Reply reply) {
     const Clock::time_point start = Clock::now();
-    auto request = (context->parser.*parse)(bytes);
+    const RegionAccess regions = RegionAccessOf(context->regions, reply.peer());
+    auto request = parse(context->parser, bytes, regions);
     bytes.Clear();  // the payloads keep what they need
     const int64_t decode_ns = Since(start);
     if (!request.ok()) return std::move(reply).Send(Refuse(request.status()));
@@ -44,9 +47,13 @@ std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Pa
                               Outcome outcome;
                               answer.stages.decode_ns = decode_ns;
                               outcome.stages = answer.stages;
+                              int64_t shared = 0;
+                              for (const Result& result : answer.results) shared += SharedBytes(result);
+                              context->metrics->Shared(shared);
                               auto response = write(std::move(answer), context->engine->backend().name());
                               if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
                               outcome.response = *std::move(response);
+                              answer.results.clear();  // what they hold is free when the caller hears of it
                               outcome.stages.copy_ns += Since(write_start);
                               std::move(reply).Send(std::move(outcome));
                             });
@@ -81,9 +88,10 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   precompute.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestPrecompute(call, request, writer, queue, queue, tag);
   };
-  using ParsePrecompute = absl::StatusOr<ValidatedPrecompute> (RequestParser::*)(const grpc::ByteBuffer&) const;
-  precompute.handle = Handler<PrecomputeResult>(context, static_cast<ParsePrecompute>(&RequestParser::ParsePrecompute),
-                                                &Engine::Precompute, &WritePrecompute);
+  const auto parse_precompute = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions) {
+    return parser.ParsePrecompute(bytes, &regions);
+  };
+  precompute.handle = Handler<PrecomputeResult>(context, parse_precompute, &Engine::Precompute, &WritePrecompute);
   made.methods.push_back(std::move(precompute));
 
   Method stream_precompute;
@@ -106,9 +114,10 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   apply.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestApply(call, request, writer, queue, queue, tag);
   };
-  using ParseApply = absl::StatusOr<ValidatedApply> (RequestParser::*)(const grpc::ByteBuffer&) const;
-  apply.handle =
-      Handler<ApplyResult>(context, static_cast<ParseApply>(&RequestParser::ParseApply), &Engine::Apply, &WriteApply);
+  const auto parse_apply = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions) {
+    return parser.ParseApply(bytes, &regions);
+  };
+  apply.handle = Handler<ApplyResult>(context, parse_apply, &Engine::Apply, &WriteApply);
   made.methods.push_back(std::move(apply));
 
   Method stream_apply;
@@ -127,7 +136,10 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   scores.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestScores(call, request, writer, queue, queue, tag);
   };
-  scores.handle = Handler<ScoresResult>(context, &RequestParser::ParseScores, &Engine::Scores, &WriteScores);
+  const auto parse_scores = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess&) {
+    return parser.ParseScores(bytes);
+  };
+  scores.handle = Handler<ScoresResult>(context, parse_scores, &Engine::Scores, &WriteScores);
   made.methods.push_back(std::move(scores));
 
   Method upload;

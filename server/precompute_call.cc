@@ -4,7 +4,9 @@
 #include <variant>
 
 #include "server/describe.h"
+#include "server/placement.h"
 #include "server/precompute_job.h"
+#include "server/region_store.h"
 
 namespace phasor::server {
 namespace {
@@ -47,7 +49,58 @@ PrecomputeCall::PrecomputeCall(EngineCore* core, std::shared_ptr<CallContext> co
     : Call(core, std::move(context), request.items().size(),
            {request.charged_bytes() + ScratchBytes(request), request.stream_bytes()}, request.validate_only(),
            std::move(done)),
-      request_(std::move(request)) {}
+      request_(std::move(request)) {
+  for (const auto& item : request_.items()) places_.push_back(item.ok() ? item->place : SharedPlace());
+}
+
+std::byte* PrecomputeCall::PlaceOf(size_t i, size_t array) const {
+  if (!places_[i]) return nullptr;
+  const Placement placement = PlacementOf(item(i));
+  return array < placement.offsets.size() ? places_[i].data() + placement.offsets[array] : nullptr;
+}
+
+bool PrecomputeCall::FindShared(size_t i) {
+  const SharedResult& shared = item(i).shared;
+  const auto region = shared.store->FindShared(shared.owner, result(i).fingerprint);
+  if (region == nullptr) return false;
+  SetPlaced(PlacementOf(item(i)), region, 0, &result(i));
+  result(i).shared_region = region;
+  result(i).shared_lease = shared.store->options().lease;
+  result(i).cache = CacheOutcome::kHit;
+  return true;
+}
+
+bool PrecomputeCall::Share(size_t i) {
+  const SharedResult& shared = item(i).shared;
+  const int64_t bytes = PlacementOf(item(i)).bytes;
+  if (shared.store == nullptr || bytes == 0) return false;
+  if (FindShared(i)) {
+    EndItem();
+    return true;
+  }
+  auto region = shared.store->NewShared(shared.owner, bytes);
+  if (!region.ok()) {
+    EndItem(i, region.status());
+    return true;
+  }
+  places_[i] = {*std::move(region), 0, bytes};
+  return false;
+}
+
+absl::Status PrecomputeCall::Made(size_t i) {
+  SharedPlace& place = places_[i];
+  if (!place) return absl::OkStatus();
+  if (const SharedResult& shared = item(i).shared; shared.store != nullptr) {
+    auto region = shared.store->Share(shared.owner, result(i).fingerprint, std::move(place.region));
+    if (!region.ok()) return region.status();
+    place.region = *std::move(region);
+    result(i).shared_region = place.region;
+    result(i).shared_lease = shared.store->options().lease;
+  }
+  SetPlaced(PlacementOf(item(i)), place.region, place.offset, &result(i));
+  place.region.reset();  // a use of the region ends with its call, and this may outlive it a little
+  return absl::OkStatus();
+}
 
 bool PrecomputeCall::Describe(size_t i, const PlanEntry& plan) {
   PrecomputeResult& r = result(i);
@@ -78,9 +131,11 @@ bool PrecomputeCall::TryNow(size_t i) {
     return true;
   }
   if (item(i).work != nullptr) {
-    if (!validate_only() && item(i).if_fingerprint_not.empty()) return false;
+    const bool described = validate_only() || item(i).shared.store != nullptr;
+    if (!described && item(i).if_fingerprint_not.empty()) return false;
     const auto plans = FindSources(core(), *item(i).work);
     if (plans && DescribeWork(i, *plans)) return true;
+    if (plans && item(i).shared.store != nullptr && FindShared(i)) return true;
     result(i) = PrecomputeResult();
     return false;
   }
@@ -88,8 +143,15 @@ bool PrecomputeCall::TryNow(size_t i) {
   auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
   if (plan == nullptr || !IsQuick(item(i))) return false;
   if (Describe(i, *plan)) return true;
-  const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
-  if (MakeJob(self, i, std::move(plan))->FinishNow()) return true;
+  if (item(i).shared.store != nullptr) {
+    if (FindShared(i)) return true;
+  } else {
+    const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
+    if (MakeJob(self, i, std::move(plan))->FinishNow()) {
+      result(i).status = Made(i);
+      return true;
+    }
+  }
   result(i) = PrecomputeResult();
   return false;
 }
@@ -103,6 +165,7 @@ void PrecomputeCall::Prepare(size_t i, int64_t queue_ns) {
     result(i).stages.build_ns += watch.ns();
     if (!plans.ok()) return EndItem(i, plans.status());
     if (DescribeWork(i, *plans)) return EndItem();
+    if (Share(i)) return;
     result(i).cache = CacheOutcome::kBypass;
     const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
     return std::make_shared<WorkJob<PrecomputeResult>>(self, i, item(i).work, *std::move(plans))->Start();
@@ -114,6 +177,7 @@ void PrecomputeCall::Prepare(size_t i, int64_t queue_ns) {
   result(i).stages.build_ns += watch.ns();
   if (!result(i).status.ok()) return EndItem(i, result(i).status);
   if (complete) return EndItem();
+  if (Share(i)) return;
   const auto self = std::static_pointer_cast<PrecomputeCall>(shared_from_this());
   MakeJob(self, i, *std::move(plan))->Start();
 }

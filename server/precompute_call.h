@@ -2,7 +2,9 @@
 #ifndef PHASOR_SERVER_PRECOMPUTE_CALL_H_
 #define PHASOR_SERVER_PRECOMPUTE_CALL_H_
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "server/call.h"
 #include "server/engine.h"
@@ -18,10 +20,14 @@ class PrecomputeCall final : public Call<PrecomputeResult> {
                  Done<PrecomputeResult> done);
 
   const PrecomputeItem& item(size_t i) const { return *request_.items()[i]; }
+  // Where item i is to be made; none: in memory of the call's own, or in the cache.
+  const SharedPlace& place(size_t i) const { return places_[i]; }
+  std::byte* PlaceOf(size_t i, size_t array) const override;
 
  protected:
   bool TryNow(size_t i) override;
   void Prepare(size_t i, int64_t queue_ns) override;
+  absl::Status Made(size_t i) override;
   void DropRequest() override { request_.items().clear(); }
 
  private:
@@ -30,7 +36,13 @@ class PrecomputeCall final : public Call<PrecomputeResult> {
 
   bool DescribeWork(size_t i, const PlanEntries& plans);
 
+  // Answers described item i with what is shared already; whether it could.
+  bool FindShared(size_t i);
+  // Makes room to share item i; true when there is nothing left to do for it.
+  bool Share(size_t i);
+
   ValidatedPrecompute request_;
+  std::vector<SharedPlace> places_;
 };
 
 }  // namespace phasor::server

@@ -16,9 +16,9 @@ PrecomputeJob::PrecomputeJob(std::shared_ptr<PrecomputeCall> call, size_t item, 
 
 bool PrecomputeJob::FinishNow() {
   const bool little = item().payload_bytes <= kInlineCopyBytes;
-  if (!little && !IsSlices()) return false;
+  if (!little && !AnswersWithSlices()) return false;
   if (!tiles_->FindNow(uses_)) return false;
-  if (IsSlices()) {
+  if (AnswersWithSlices()) {
     SetSlices();
   } else {
     const Stopwatch watch;
@@ -44,7 +44,7 @@ void PrecomputeJob::TilesReady(absl::Status status) {
   if (status.ok()) status = call_->context()->Check();
   if (!status.ok()) return call_->EndItem(index_, std::move(status));
   result().cache = tiles_->outcome();
-  if (tiles_->complete() && IsSlices()) {
+  if (tiles_->complete() && AnswersWithSlices()) {
     SetSlices();
     return call_->EndItem();
   }
@@ -54,7 +54,7 @@ void PrecomputeJob::TilesReady(absl::Status status) {
 }
 
 void PrecomputeJob::RunSteps(std::vector<Step> steps, size_t next) {
-  if (next == steps.size()) return call_->EndItem();
+  if (next == steps.size()) return call_->FinishItem(index_);
   const Step step = steps[next];
   const auto self = shared_from_this();
   Stage stage;
@@ -80,6 +80,14 @@ absl::StatusOr<std::shared_ptr<HeldBuffer>> PrecomputeJob::NewBuffer(int64_t byt
   auto buffer = core()->pool.Allocate(bytes);
   if (!buffer.ok()) return buffer.status();
   return std::make_shared<HeldBuffer>(HeldBuffer{*std::move(buffer), call_->charge()});
+}
+
+absl::StatusOr<PrecomputeJob::Room> PrecomputeJob::NewResult(int64_t bytes) {
+  if (const SharedPlace& place = call_->place(index_)) return Room{place.region, place.data()};
+  auto buffer = NewBuffer(bytes);
+  if (!buffer.ok()) return buffer.status();
+  std::byte* data = (*buffer)->buffer->data();
+  return Room{*std::move(buffer), data};
 }
 
 }  // namespace phasor::server

@@ -2,6 +2,7 @@
 #ifndef PHASOR_SERVER_PRECOMPUTE_JOB_H_
 #define PHASOR_SERVER_PRECOMPUTE_JOB_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -48,11 +49,19 @@ class PrecomputeJob : public std::enable_shared_from_this<PrecomputeJob> {
   const std::shared_ptr<const PlanEntry>& plan_owner() const { return plan_; }
   const TileSet& tiles() const { return *tiles_; }
   const std::shared_ptr<const void>& charge() const { return call_->charge(); }
-  // What keeps pieces of the tiles alive (made once), and a piece of a buffer.
+  // What keeps pieces of the tiles alive (made once).
   const std::shared_ptr<const void>& held_tiles();
   absl::StatusOr<std::shared_ptr<HeldBuffer>> NewBuffer(int64_t bytes);
+  // Memory for the whole result, PlacementOf's bytes: a buffer, or its place in shared memory.
+  struct Room {
+    std::shared_ptr<const void> owner;
+    std::byte* data = nullptr;
+  };
+  absl::StatusOr<Room> NewResult(int64_t bytes);
 
  private:
+  // Pieces of tiles are no answer where the result has a place.
+  bool AnswersWithSlices() const { return IsSlices() && !call_->place(index_); }
   void TilesReady(absl::Status status);
   void RunSteps(std::vector<Step> steps, size_t next);
 

@@ -20,10 +20,13 @@
 #include "kernels/encodings/encoding.h"
 #include "server/bytes.h"
 #include "server/positions.h"
+#include "server/region.h"
 #include "server/table_source.h"
 #include "server/work.h"
 
 namespace phasor::server {
+
+class RegionStore;
 
 struct TableRequest {
   PositionSet positions;              // plain; others are for `work`
@@ -42,6 +45,12 @@ struct BiasRequest {
   BiasForm form = BiasForm::kVector;
 };
 
+// Whom a result is shared with: `store` outlives the engine.
+struct SharedResult {
+  RegionStore* store = nullptr;  // null: the result is not shared
+  std::string owner;
+};
+
 struct PrecomputeItem {
   TableSource source;
   DType dtype = DType::kF32;
@@ -49,7 +58,10 @@ struct PrecomputeItem {
   std::shared_ptr<const Work> work;  // when set, `window` does not count
   std::string if_fingerprint_not;    // 32 bytes or empty
   int64_t payload_bytes = 0;         // exact size of the answer's payload, inv_freq included
-  bool once = false;                 // builds no tiles of the cache: the whole is too large for them
+  int64_t inv_freq_bytes = 0;        // of that, without work
+  SharedPlace place;                 // for the arrays but inv_freq, as PlacementOf lays them out; not with `shared`
+  SharedResult shared;
+  bool once = false;  // builds no tiles of the cache: the whole is too large for them
 };
 
 // A tensor to work on: [batch, sequence, heads, head_dim] through strides (elements), whatever the layout on the wire.
@@ -61,7 +73,7 @@ struct TensorInput {
   std::vector<int64_t> shape;    // as on the wire, for the answer
   std::vector<int64_t> strides;  // as on the wire, may be empty
   int64_t bytes = 0;             // size of the storage
-  Chunks payload;                // the received pieces, not yet gathered; empty under validate_only
+  Chunks payload;                // the pieces received, not yet gathered, or one in shared memory; empty under validate_only
 };
 
 struct ApplyItem {
@@ -75,6 +87,8 @@ struct ApplyItem {
   bool backward = false;  // angles negated, the factor as it is; not with inverse
   std::vector<TensorInput> tensors;
   int64_t payload_bytes = 0;
+  // Of each tensor's result: where in shared memory it goes, its size exactly; none: into the answer. Empty: none at all.
+  std::vector<SharedPlace> places;
 };
 
 struct ScoresItem {

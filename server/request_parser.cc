@@ -13,6 +13,7 @@
 #include "server/enum_text.h"
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
+#include "server/region_access.h"
 #include "server/spec_parser.h"
 #include "server/weight_parser.h"
 
@@ -92,7 +93,8 @@ struct BatchSizes {
 // Parses every item of `request` in place, each with parse(message, context).
 template <typename Request, typename Item, typename Parse>
 absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only, const raw::Payloads& payloads,
-                                      const Limits& limits, UploadStore* uploads, const Parse& parse, Batch<Item>* batch) {
+                                      const Limits& limits, UploadStore* uploads, const RegionAccess* regions,
+                                      const Parse& parse, Batch<Item>* batch) {
   if (request.items().empty()) {
     return InvalidField("items", "nothing", absl::StrCat("1 … ", limits.max_batch_items, " items"));
   }
@@ -103,7 +105,7 @@ absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only
     return OverLimit("items", payloads.total_bytes(), "max_request_bytes", limits.max_request_bytes, "bytes of payload");
   }
   int64_t uploaded = 0;
-  ParseContext context{limits, payloads, validate_only, limits.max_request_bytes, uploads, &uploaded};
+  ParseContext context{limits, payloads, validate_only, limits.max_request_bytes, uploads, &uploaded, regions};
   batch->reserve(static_cast<size_t>(request.items_size()));
   int64_t answer = 0;
   int64_t ids = 0;
@@ -127,14 +129,15 @@ absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only
     ids += item->work != nullptr ? item->work->position_bytes : PositionBytes(*item);
     batch->push_back(std::move(item));
   }
+  if (absl::Status status = CheckOverlaps(*batch); !status.ok()) return status;
   return BatchSizes{answer, payloads.total_bytes() + uploaded + ids};
 }
 
 template <typename Item, typename Request>
 absl::StatusOr<int64_t> ParseUnary(const Request& request, const raw::Payloads& payloads, const Limits& limits,
-                                   UploadStore* uploads, Batch<Item>* batch) {
+                                   UploadStore* uploads, const RegionAccess* regions, Batch<Item>* batch) {
   const auto parse = [](const auto& message, ParseContext& context) { return ParseItem(message, context); };
-  const auto sizes = ParseBatch(request, request.validate_only(), payloads, limits, uploads, parse, batch);
+  const auto sizes = ParseBatch(request, request.validate_only(), payloads, limits, uploads, regions, parse, batch);
   if (!sizes.ok()) return sizes.status();
   return sizes->held + sizes->answer;
 }
@@ -161,6 +164,9 @@ bool MadeInPieces(const PrecomputeItem& item) { return item.work == nullptr || i
 // An item that can be made in pieces within the limits of `context`, or another within those of `whole`.
 absl::StatusOr<PrecomputeItem> ParseStreamItem(const v1::PrecomputeItem& message, const Limits& whole,
                                                ParseContext& context) {
+  if (message.has_output() || message.share()) {
+    return InvalidField(message.share() ? "share" : "output", "shared memory", "none: streams carry their bytes");
+  }
   if (IsPlainWindow(message)) {
     const int64_t ids_left = context.ids_left, uploaded = *context.uploaded_bytes;
     absl::StatusOr<PrecomputeItem> item = ParseItem(message, context);
@@ -191,34 +197,37 @@ absl::Status AtSpecPath(std::string_view path, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const grpc::ByteBuffer& request) const {
+absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const grpc::ByteBuffer& request,
+                                                                   const RegionAccess* regions) const {
   v1::PrecomputeRequest message;
   raw::Payloads payloads;
   if (auto status = Read(request, raw::kPrecomputeRequest, limits_, &message, &payloads); !status.ok()) return status;
-  return ParsePrecompute(message, payloads);
+  return ParsePrecompute(message, payloads, regions);
 }
 
-absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer& request) const {
+absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer& request,
+                                                         const RegionAccess* regions) const {
   v1::ApplyRequest message;
   raw::Payloads payloads;
   if (auto status = Read(request, raw::kApplyRequest, limits_, &message, &payloads); !status.ok()) return status;
-  return ParseApply(message, payloads);
+  return ParseApply(message, payloads, regions);
 }
 
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::PrecomputeRequest& request,
-                                                                   const raw::Payloads& payloads) const {
+                                                                   const raw::Payloads& payloads,
+                                                                   const RegionAccess* regions) const {
   ValidatedPrecompute validated;
-  const auto charged = ParseUnary(request, payloads, limits_, uploads_, &validated.items_);
+  const auto charged = ParseUnary(request, payloads, limits_, uploads_, regions, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
   return validated;
 }
 
-absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest& request,
-                                                         const raw::Payloads& payloads) const {
+absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest& request, const raw::Payloads& payloads,
+                                                         const RegionAccess* regions) const {
   ValidatedApply validated;
-  const auto charged = ParseUnary(request, payloads, limits_, uploads_, &validated.items_);
+  const auto charged = ParseUnary(request, payloads, limits_, uploads_, regions, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
@@ -240,7 +249,7 @@ absl::StatusOr<StreamRequest> RequestParser::ParseStreamPrecompute(const grpc::B
   const auto parse = [this](const v1::PrecomputeItem& item, ParseContext& context) {
     return ParseStreamItem(item, limits_, context);
   };
-  const auto sizes = ParseBatch(message, false, payloads, limits, uploads_, parse, &stream.batch.items_);
+  const auto sizes = ParseBatch(message, false, payloads, limits, uploads_, nullptr, parse, &stream.batch.items_);
   if (!sizes.ok()) return sizes.status();
   if (stream.first_item < 0 || stream.first_item >= message.items_size()) {
     return InvalidField("first_item", absl::StrCat(stream.first_item), absl::StrCat("0 … ", message.items_size() - 1));
@@ -265,6 +274,7 @@ absl::StatusOr<StreamedItem> RequestParser::ParseStreamedItem(const v1::ApplyIte
       return InvalidField(absl::StrCat("tensors[", i, "].strides"), "strides", "none: tensors of streams are dense");
     }
   }
+  if (open.outputs_size() > 0) return InvalidField("outputs", "shared memory", "none: streams carry their bytes");
   int64_t uploaded = 0;
   StreamedItem streamed;
   const bool plain = !open.has_add() && !open.has_resize() && !open.has_shift() && !open.has_rerotate() &&
@@ -300,7 +310,7 @@ absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffe
   raw::Payloads payloads;
   if (auto status = Read(request, raw::kScoresRequest, limits_, &message, &payloads); !status.ok()) return status;
   ValidatedScores validated;
-  const auto charged = ParseUnary(message, payloads, limits_, uploads_, &validated.items_);
+  const auto charged = ParseUnary(message, payloads, limits_, uploads_, nullptr, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = message.validate_only();
   validated.charged_bytes_ = *charged;

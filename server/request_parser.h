@@ -16,6 +16,7 @@
 namespace phasor::server {
 
 class UploadStore;
+struct RegionAccess;
 
 // A call of StreamPrecompute. `batch.charged_bytes()` is all that it holds but the pieces of items that are made in pieces.
 struct StreamRequest {
@@ -38,24 +39,28 @@ struct StreamedItem {
 //
 // Errors of the call: INVALID_ARGUMENT (malformed message; no items or too many; payload of the request or of the answer
 // over the limits). Errors of an item stay in its place in the batch, with paths such as "items[3].positions.ids.shape":
-// INVALID_ARGUMENT with field, given and allowed; UNIMPLEMENTED for what the contract has but this version does not serve.
+// INVALID_ARGUMENT with field, given and allowed; UNIMPLEMENTED for what the contract has but this version does not serve;
+// FAILED_PRECONDITION and PERMISSION_DENIED of uploads and shared memory.
 class RequestParser {
  public:
   // `uploads`: the content that tensors may name; null: none. Must outlive this.
   explicit RequestParser(const Limits& limits, UploadStore* uploads = nullptr) : limits_(limits), uploads_(uploads) {}
 
-  // Payloads of tensors are left where they were received; the batch keeps them alive.
-  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request) const;
-  absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request) const;
+  // Payloads of tensors are left where they were received; the batch keeps them alive, and regions of shared memory.
+  // `regions`: what the caller may name of that; null: none.
+  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request,
+                                                      const RegionAccess* regions = nullptr) const;
+  absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request, const RegionAccess* regions = nullptr) const;
   absl::StatusOr<StreamRequest> ParseStreamPrecompute(const grpc::ByteBuffer& request) const;
   // `open`: an item without its tensors' bytes. Errors are the item's, paths relative to it.
   absl::StatusOr<StreamedItem> ParseStreamedItem(const v1::ApplyItem& open, const raw::Payloads& payloads) const;
   absl::StatusOr<ValidatedScores> ParseScores(const grpc::ByteBuffer& request) const;
 
   // The same from parsed messages, whose Tensor.data fields hold tokens of `payloads` (proto/raw/payload_cutter.h).
-  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const v1::PrecomputeRequest& request,
-                                                      const raw::Payloads& payloads) const;
-  absl::StatusOr<ValidatedApply> ParseApply(const v1::ApplyRequest& request, const raw::Payloads& payloads) const;
+  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const v1::PrecomputeRequest& request, const raw::Payloads& payloads,
+                                                      const RegionAccess* regions = nullptr) const;
+  absl::StatusOr<ValidatedApply> ParseApply(const v1::ApplyRequest& request, const raw::Payloads& payloads,
+                                            const RegionAccess* regions = nullptr) const;
 
   const Limits& limits() const { return limits_; }
 

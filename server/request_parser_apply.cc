@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "server/item_parser.h"
+#include "server/region_access.h"
 #include "server/work_parsers.h"
 
 namespace phasor::server {
@@ -20,7 +21,12 @@ absl::StatusOr<ScoresItem> ParseItem(const v1::ScoresItem& message, ParseContext
 }
 
 absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& context) {
-  if (!message.has_add() && !message.has_resize()) return ParseRotation(message, context);
+  if (!message.has_add() && !message.has_resize()) {
+    absl::StatusOr<ApplyItem> item = ParseRotation(message, context);
+    if (!item.ok()) return item;
+    absl::Status status = ParsePlacement(message, context.regions, &*item);
+    return status.ok() ? std::move(item) : std::move(status);
+  }
   ApplyItem item;
   ParsedWork work = message.has_add() ? ParseAddWork(message, context) : ParseResizeWork(message, context);
   if (!work.ok()) return work.status();
@@ -31,6 +37,7 @@ absl::StatusOr<ApplyItem> ParseItem(const v1::ApplyItem& message, ParseContext& 
       !status.ok()) {
     return status;
   }
+  if (absl::Status status = ParsePlacement(message, context.regions, &item); !status.ok()) return status;
   return item;
 }
 

@@ -11,6 +11,7 @@
 #include "server/grpc_status.h"
 #include "server/item_parser.h"
 #include "server/positions_parser.h"
+#include "server/region_access.h"
 #include "server/work_parsers.h"
 
 namespace phasor::server {
@@ -96,7 +97,8 @@ absl::StatusOr<TableRequest> ParseTable(const v1::TableWindow& window, Precomput
   const auto elements = CountElements("table", {positions->set.count, columns.width}, context.limits);
   if (!elements.ok()) return elements.status();
   item->payload_bytes = *elements * columns.arrays * SizeOf(item->dtype);
-  if (table.include_inv_freq) item->payload_bytes += columns.pairs * SizeOf(DType::kF64);
+  if (table.include_inv_freq) item->inv_freq_bytes = columns.pairs * SizeOf(DType::kF64);
+  item->payload_bytes += item->inv_freq_bytes;
   table.positions = std::move(positions->set);
   return table;
 }
@@ -174,6 +176,7 @@ absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, Pars
         !status.ok()) {
       return status;
     }
+    if (auto status = ParsePlacement(message, context.regions, &item); !status.ok()) return status;
     return item;
   }
   const auto dtype = ParseValueType(message.dtype());
@@ -200,6 +203,7 @@ absl::StatusOr<PrecomputeItem> ParseItem(const v1::PrecomputeItem& message, Pars
       !status.ok()) {
     return status;
   }
+  if (auto status = ParsePlacement(message, context.regions, &item); !status.ok()) return status;
   return item;
 }
 

@@ -12,6 +12,7 @@
 #include "proto/raw/message_writer.h"
 #include "proto/raw/payloads.h"
 #include "server/grpc_status.h"
+#include "server/region_access.h"
 
 namespace phasor::server {
 namespace {
@@ -51,6 +52,13 @@ void Write(Array&& array, raw::Payloads* payloads, v1::Tensor* out) {
   out->mutable_strides()->Add(array.strides.begin(), array.strides.end());
   const bool no_elements = std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
   if (array.data.empty() && !no_elements) return;
+  if (array.region != nullptr && !array.data.empty()) {
+    v1::SharedMemory* place = out->mutable_shared_memory();
+    place->set_region(array.region->name());
+    place->set_offset_bytes(static_cast<uint64_t>(array.data.front().data - array.region->data()));
+    place->set_size_bytes(static_cast<uint64_t>(array.data.front().size));
+    return;
+  }
   for (Bytes& piece : array.data) {
     payloads->AddPiece({std::move(piece.owner), piece.data, static_cast<size_t>(piece.size)});
   }
@@ -96,6 +104,7 @@ void WriteResult(PrecomputeResult&& result, size_t index, std::string_view backe
   if (result.sin) Write(*std::move(result.sin), payloads, out->mutable_sin());
   if (result.table) Write(*std::move(result.table), payloads, out->mutable_table());
   if (result.bias) Write(*std::move(result.bias), payloads, out->mutable_bias());
+  if (result.shared_region) Write(*result.shared_region, result.shared_lease, out->mutable_shared_region());
 }
 
 void WriteResult(ApplyResult&& result, size_t index, std::string_view backend, raw::Payloads* payloads,

@@ -53,6 +53,7 @@ Reply::~Reply() {
   if (call_ != nullptr) std::move(*this).Send(Refuse(absl::InternalError("a handler gave no answer")));
 }
 const std::shared_ptr<CallContext>& Reply::context() const { return call_->context(); }
+const std::string& Reply::peer() const { return call_->peer(); }
 bool Reply::on_admin_listener() const { return call_->on_admin_listener(); }
 void Reply::Hold(std::shared_ptr<const void> charge) { call_->Hold(std::move(charge)); }
 void Reply::Send(Outcome outcome) && { std::exchange(call_, nullptr)->Answer(std::move(outcome)); }

@@ -117,6 +117,7 @@ class RpcCall {
   // Through Reply only.
   const std::shared_ptr<CallContext>& context() const { return context_; }
   bool on_admin_listener() const { return group_->admin(); }
+  const std::string& peer() const { return peer_; }
   void Hold(std::shared_ptr<const void> charge) { held_ = std::move(charge); }
   void Answer(Outcome outcome);
 
@@ -152,7 +153,6 @@ class RpcCall {
   void CountSending(std::chrono::steady_clock::duration time) { sending_ += time; }
 
   const Method& method() const { return *method_; }
-  const std::string& peer() const { return peer_; }
   grpc::ServerCompletionQueue* queue() const { return queue_; }
   grpc::ServerContext* server_context() { return &server_context_; }
   CompletionEvent* request_event() { return &request_event_; }

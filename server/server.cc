@@ -55,6 +55,7 @@ std::vector<ServiceMethods> MakeServices(ServiceContext* context) {
   services.push_back(MakePositionService(context));
   services.push_back(MakeCatalogService(context));
   services.push_back(MakeAdminService(context));
+  services.push_back(MakeSharedMemoryService(context));
   for (ServiceMethods& service : services) {
     for (Method& method : service.methods) method.metrics = context->metrics->AddMethod(method.name, method.path);
   }
@@ -95,7 +96,8 @@ struct Server::Impl {
         logger(std::move(to)),
         access_log(logger, options.log_access_every),
         uploads(std::make_unique<UploadStore>(options.uploads)),
-        context(options.limits, options.streams, uploads.get()),
+        regions(std::make_unique<RegionStore>(options.regions)),
+        context(options.limits, options.streams, uploads.get(), regions.get()),
         control(std::make_unique<ControlThread>(kControlQueue)) {}
 
   absl::Status StartEngine();
@@ -109,6 +111,8 @@ struct Server::Impl {
   AccessLog access_log;
   // Contents may outlive it, in requests and plans.
   std::unique_ptr<UploadStore> uploads;
+  // So may regions, in requests and answers.
+  std::unique_ptr<RegionStore> regions;
   ServiceContext context;
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
@@ -145,7 +149,12 @@ absl::Status Server::Impl::StartEngine() {
   engine_options.pool_keep_bytes = options.pool_keep_bytes;
   engine = std::make_unique<Engine>(engine_options, *std::move(backend),
                                     [m = metrics.get()](double seconds) { m->TableBuilt(seconds); });
-  metrics->WatchEngine([e = engine.get()] { return e->stats(); });
+  metrics->WatchEngine([e = engine.get(), r = regions.get()] {
+    EngineStats stats = e->stats();
+    stats.shared_bytes = r->stats().bytes;
+    return stats;
+  });
+  metrics->WatchRegions([r = regions.get()] { return r->stats(); }, options.regions.total_bytes);
   metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 
   admission = std::make_unique<CallAdmission>(options.limits.max_inflight_requests, &metrics->inflight_requests());

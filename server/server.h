@@ -15,6 +15,7 @@
 #include "server/engine.h"
 #include "server/limits.h"
 #include "server/logging.h"
+#include "server/region_store.h"
 #include "server/stream_options.h"
 #include "server/upload_store.h"
 
@@ -31,6 +32,7 @@ struct ServerOptions {
   Limits limits;
   int64_t cache_bytes = int64_t{1} << 30;
   UploadOptions uploads;
+  RegionOptions regions;
   StreamOptions streams;
   int64_t pool_keep_bytes = int64_t{512} << 20;
   std::string backend = "auto";

@@ -1,4 +1,4 @@
-// The three services of the contract, each as a gRPC service object and its methods' handlers.
+// The services of the contract, each as a gRPC service object and its methods' handlers.
 #ifndef PHASOR_SERVER_SERVICES_H_
 #define PHASOR_SERVER_SERVICES_H_
 
@@ -14,6 +14,7 @@
 #include "server/limits.h"
 #include "server/method.h"
 #include "server/metrics.h"
+#include "server/region_store.h"
 #include "server/request_parser.h"
 #include "server/rpc_call.h"
 #include "server/stream_options.h"
@@ -24,14 +25,15 @@ namespace phasor::server {
 
 // What handlers work with. Everything pointed to outlives every call.
 struct ServiceContext {
-  ServiceContext(const Limits& given, const StreamOptions& stream_options, UploadStore* store)
-      : limits(given), streams(stream_options), parser(given, store), uploads(store) {}
+  ServiceContext(const Limits& given, const StreamOptions& stream_options, UploadStore* store, RegionStore* shared)
+      : limits(given), streams(stream_options), parser(given, store), uploads(store), regions(shared) {}
 
   const Limits limits;
   const StreamOptions streams;
   const RequestParser parser;
   Engine* engine = nullptr;
   UploadStore* const uploads;
+  RegionStore* const regions;
   Metrics* metrics = nullptr;
   CallAdmission* admission = nullptr;
   ControlThread* control = nullptr;
@@ -44,6 +46,7 @@ struct ServiceContext {
 ServiceMethods MakePositionService(ServiceContext* context);
 ServiceMethods MakeCatalogService(ServiceContext* context);
 ServiceMethods MakeAdminService(ServiceContext* context);
+ServiceMethods MakeSharedMemoryService(ServiceContext* context);
 
 // The engine's refusals say why; callers are told when to come back.
 Outcome RefuseFromEngine(const absl::Status& status);

@@ -43,15 +43,15 @@ class TableJob final : public PrecomputeJob {
     const int64_t array_bytes = request_.positions.count * out_row_bytes();
     if (array_bytes == 0) return absl::OkStatus();
     const int64_t second = AlignUp(array_bytes, 64);
-    auto buffer = NewBuffer(shape_.two_arrays ? second + array_bytes : array_bytes);
-    if (!buffer.ok()) return buffer.status();
-    out_ = (*buffer)->buffer->data();
+    auto room = NewResult(shape_.two_arrays ? second + array_bytes : array_bytes);
+    if (!room.ok()) return room.status();
+    out_ = room->data;
     if (shape_.two_arrays) {
       out_sin_ = out_ + second;
-      result().cos->data = {Piece(*buffer, out_, array_bytes)};
-      result().sin->data = {Piece(*buffer, out_sin_, array_bytes)};
+      result().cos->data = {Piece(room->owner, out_, array_bytes)};
+      result().sin->data = {Piece(room->owner, out_sin_, array_bytes)};
     } else {
-      result().table->data = {Piece(*buffer, out_, array_bytes)};
+      result().table->data = {Piece(room->owner, out_, array_bytes)};
     }
     return absl::OkStatus();
   }

@@ -12,6 +12,7 @@
 
 #include "kernels/core/checked_math.h"
 #include "server/grpc_status.h"
+#include "server/region_access.h"
 #include "server/upload_store.h"
 
 namespace phasor::server {
@@ -125,27 +126,42 @@ absl::Status ParseUpload(const v1::Upload& message, const std::string& field, co
   const auto content = context.uploads == nullptr ? nullptr : context.uploads->Find(message.sha256());
   if (content == nullptr) return UploadNotFound(field, message.sha256());
   const auto size = static_cast<size_t>(content->size);
-  tensor->upload_piece = std::make_shared<const raw::Piece>(raw::Piece{content, content->data.get(), size});
-  tensor->pieces = {tensor->upload_piece.get(), 1};
+  tensor->stored_piece = std::make_shared<const raw::Piece>(raw::Piece{content, content->data.get(), size});
+  tensor->pieces = {tensor->stored_piece.get(), 1};
   tensor->uploaded = content->sha256;
   if (context.uploaded_bytes != nullptr) *context.uploaded_bytes += content->size;
   return absl::OkStatus();
 }
 
+// Finds the place in shared memory.
+absl::Status ParseShared(const v1::SharedMemory& message, const std::string& field, const ParseContext& context,
+                         Sharing sharing, ParsedTensor* tensor) {
+  if (sharing == Sharing::kRefused) return NotServed(field, "shared memory for anything but tensors of Apply");
+  const absl::StatusOr<SharedPlace> place = ParsePlace(message, field, PlaceUse::kRead, context.regions);
+  if (!place.ok()) return place.status();
+  tensor->bytes = place->size;
+  tensor->stored_piece =
+      std::make_shared<const raw::Piece>(raw::Piece{place->region, place->data(), static_cast<size_t>(place->size)});
+  tensor->pieces = {tensor->stored_piece.get(), 1};
+  return absl::OkStatus();
+}
+
 absl::Status ParseStorage(const v1::Tensor& message, std::string_view path, int64_t extent, Storage storage,
-                          const ParseContext& context, ParsedTensor* tensor) {
+                          const ParseContext& context, Sharing sharing, ParsedTensor* tensor) {
   const int64_t needed = extent * SizeOf(tensor->dtype);  // extent < 2^40
   tensor->bytes = needed;
   std::string field = At(path, "data");
   switch (message.storage_case()) {
     case v1::Tensor::kSharedMemory:
-      return NotServed(At(path, "shared_memory"), "shared memory");
+      field = At(path, "shared_memory");
+      if (auto status = ParseShared(message.shared_memory(), field, context, sharing, tensor); !status.ok()) return status;
+      return CheckStorage(absl::StrCat(field, ".size_bytes"), needed, *tensor);
     case v1::Tensor::kDevice:
       return NotServed(At(path, "device"), "device memory");
     case v1::Tensor::kUpload:
       field = At(path, "upload");
       if (auto status = ParseUpload(message.upload(), field, context, tensor); !status.ok()) return status;
-      tensor->bytes = static_cast<int64_t>(tensor->upload_piece->size);
+      tensor->bytes = static_cast<int64_t>(tensor->stored_piece->size);
       return CheckStorage(field, needed, *tensor);
     case v1::Tensor::STORAGE_NOT_SET:
       if (storage == Storage::kOptional) return absl::OkStatus();
@@ -217,7 +233,7 @@ std::vector<T> Decode(const ParsedTensor& tensor, T (*read)(const std::byte* byt
 }  // namespace
 
 absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed,
-                                         Storage storage, const ParseContext& context) {
+                                         Storage storage, const ParseContext& context, Sharing sharing) {
   ParsedTensor tensor;
   const auto dtype = ParseDType(message, path, allowed);
   if (!dtype.ok()) return dtype.status();
@@ -225,7 +241,7 @@ absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_
   if (auto status = ParseShape(message, path, context.limits, &tensor); !status.ok()) return status;
   const auto extent = ParseStrides(message, path, &tensor);
   if (!extent.ok()) return extent.status();
-  if (auto status = ParseStorage(message, path, *extent, storage, context, &tensor); !status.ok()) return status;
+  if (auto status = ParseStorage(message, path, *extent, storage, context, sharing, &tensor); !status.ok()) return status;
   if (auto status = CheckLimit(At(path, "data"), tensor.bytes, "max_item_bytes", context.limits.max_item_bytes, "bytes");
       !status.ok()) {
     return status;

@@ -26,17 +26,20 @@ struct ParsedTensor {
   bool dense = true;             // the message has no strides
   int64_t elements = 0;
   int64_t bytes = 0;                   // of the storage; computed from the shape when there is none
-  std::span<const raw::Piece> pieces;  // of the context's payloads or of the upload; empty when the storage is, or is absent
+  std::span<const raw::Piece> pieces;  // of the context's payloads or stored_piece; empty when the storage is, or is absent
   std::string uploaded;                // the SHA-256, 32 bytes, of storage that was uploaded; the one piece is all of it
-  std::shared_ptr<const raw::Piece> upload_piece;
+  std::shared_ptr<const raw::Piece> stored_piece;  // of storage that was uploaded or lies in shared memory
 };
 
 enum class Storage : uint8_t { kRequired, kOptional };
+// Whether the field takes tensors in shared memory, whose bytes the caller may change at any time: only values of operations
+// may come from there, nothing that is checked or counts.
+enum class Sharing : uint8_t { kRefused, kServed };
 
-// `allowed`: element types that the field takes. Errors are InvalidField, OverLimit, NotServed or UploadNotFound below
-// `path`.
+// `allowed`: element types that the field takes. Errors are InvalidField, OverLimit, NotServed, UploadNotFound or those of
+// ParsePlace below `path`.
 absl::StatusOr<ParsedTensor> ParseTensor(const v1::Tensor& message, std::string_view path, std::span<const DType> allowed,
-                                         Storage storage, const ParseContext& context);
+                                         Storage storage, const ParseContext& context, Sharing sharing = Sharing::kRefused);
 
 // All integers of the storage (I32, I64 or BOOL, as they lie there), which may straddle pieces.
 std::vector<int64_t> DecodeIntegers(const ParsedTensor& tensor);

@@ -32,7 +32,7 @@ absl::StatusOr<WeightRef> ParseWeight(const v1::Tensor& tensor, std::string_view
     weight->dtype = parsed->dtype;
     weight->shape = std::move(parsed->shape);
     weight->digest = std::move(parsed->uploaded);
-    weight->data = std::shared_ptr<const std::byte>(parsed->upload_piece->owner, parsed->upload_piece->data);
+    weight->data = std::shared_ptr<const std::byte>(parsed->stored_piece->owner, parsed->stored_piece->data);
     return WeightRef(std::move(weight));
   }
   const std::shared_ptr<std::byte[]> bytes(new std::byte[static_cast<size_t>(parsed->bytes)]);

@@ -93,8 +93,9 @@ class AddParser {
 
   absl::Status ParseInput(int i) {
     const std::string path = absl::StrCat("tensors[", i, "]");
-    absl::StatusOr<ParsedTensor> tensor = ParseTensor(
-        message_.tensors(i), path, kTensorTypes, context_.validate_only ? Storage::kOptional : Storage::kRequired, context_);
+    absl::StatusOr<ParsedTensor> tensor =
+        ParseTensor(message_.tensors(i), path, kTensorTypes,
+                    context_.validate_only ? Storage::kOptional : Storage::kRequired, context_, Sharing::kServed);
     if (!tensor.ok()) return tensor.status();
     const bool packed = layout_ == v1::LAYOUT_TD;
     const size_t rank = packed ? 2 : 3;

@@ -48,10 +48,14 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
     absl::Status status = Allocate();
     if (!status.ok()) return call_->EndItem(index_, std::move(status));
     int64_t blocks = 0;
-    for (const WorkInput& input : work_->inputs) {
-      gathers_.emplace_back(input.payload);
+    for (size_t i = 0; i < work_->inputs.size(); ++i) {
+      const Chunks& payload = work_->inputs[i].payload;
+      gathers_.emplace_back(payload);
       first_block_.push_back(blocks);
-      blocks += (input.bytes + kBlock - 1) / kBlock;
+      // What is worked on where it lies is there already.
+      const bool in_place = payload.size() == 1 && payload[0].data == memory_.inputs[i];
+      gather_bytes_.push_back(in_place ? 0 : work_->inputs[i].bytes);
+      blocks += (gather_bytes_.back() + kBlock - 1) / kBlock;
     }
     if (blocks == 0) return BuildSteps();
     Stage stage;
@@ -83,19 +87,23 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
   }
 
   absl::Status Allocate() {
-    for (const WorkInput& input : work_->inputs) {
-      auto data = NewBuffer(input.bytes);
-      if (!data.ok()) return data.status();
-      memory_.inputs.push_back(*data);
-    }
-    for (const WorkArray& array : work_->outputs) {
-      if (array.input >= 0) {
-        memory_.outputs.push_back(memory_.inputs[static_cast<size_t>(array.input)]);
-        continue;
+    memory_.inputs.resize(work_->inputs.size(), nullptr);
+    for (size_t i = 0; i < work_->outputs.size(); ++i) {
+      const WorkArray& array = work_->outputs[i];
+      std::byte* data = call_->PlaceOf(index_, i);
+      if (data == nullptr) {
+        auto buffer = NewBuffer(array.bytes);
+        if (!buffer.ok()) return buffer.status();
+        data = *buffer;
       }
-      auto data = NewBuffer(array.bytes);
+      if (array.input >= 0) memory_.inputs[static_cast<size_t>(array.input)] = data;
+      memory_.outputs.push_back(data);
+    }
+    for (size_t i = 0; i < work_->inputs.size(); ++i) {
+      if (memory_.inputs[i] != nullptr) continue;
+      auto data = NewBuffer(work_->inputs[i].bytes);
       if (!data.ok()) return data.status();
-      memory_.outputs.push_back(*data);
+      memory_.inputs[i] = *data;
     }
     auto scratch = NewBuffer(work_->scratch_bytes);
     if (!scratch.ok()) return scratch.status();
@@ -105,7 +113,7 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
 
   absl::Status GatherBlocks(RowRange blocks) {
     for (size_t i = 0; i < work_->inputs.size(); ++i) {
-      const int64_t bytes = work_->inputs[i].bytes;
+      const int64_t bytes = gather_bytes_[i];
       const int64_t begin = std::max(blocks.begin - first_block_[i], int64_t{0}) * kBlock;
       const int64_t end = std::min((blocks.end - first_block_[i]) * kBlock, bytes);
       if (begin < end) gathers_[i].Copy(begin, end, memory_.inputs[i] + begin);
@@ -151,7 +159,7 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
       if (from.bytes > 0) array.data = {Bytes{held, memory_.outputs[i], from.bytes}};
       SetArray(from.slot, std::move(array), &result());
     }
-    call_->EndItem();
+    call_->FinishItem(index_);
   }
 
   struct Held {
@@ -166,7 +174,7 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
   std::vector<std::shared_ptr<Buffer>> buffers_;
   WorkMemory memory_;
   std::vector<Gather> gathers_;
-  std::vector<int64_t> first_block_;
+  std::vector<int64_t> first_block_, gather_bytes_;
   std::vector<ProgramStep> steps_;
 };
 

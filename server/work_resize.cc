@@ -157,7 +157,7 @@ class Parser {
   absl::Status ParseTensorAt(int i) {
     const std::string path = absl::StrCat("tensors[", i, "]");
     const auto storage = context_.validate_only ? Storage::kOptional : Storage::kRequired;
-    absl::StatusOr<ParsedTensor> tensor = ParseTensor(item_.tensors(i), path, kTypes, storage, context_);
+    absl::StatusOr<ParsedTensor> tensor = ParseTensor(item_.tensors(i), path, kTypes, storage, context_, Sharing::kServed);
     if (!tensor.ok()) return tensor.status();
     const int64_t rows = job_.source_points() + job_.extra_first + job_.extra_last;
     if (tensor->shape.size() != 2 || tensor->shape[0] != rows || tensor->shape[1] < 1) {

@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 using grpc::health::v1::HealthCheckResponse;
 using ::testing::HasSubstr;
 
-constexpr const char* kServices[] = {"phasor.v1.PositionService", "phasor.v1.CatalogService", "phasor.v1.AdminService"};
+constexpr const char* kServices[] = {"phasor.v1.PositionService", "phasor.v1.CatalogService", "phasor.v1.AdminService",
+                                     "phasor.v1.SharedMemoryService"};
 
 ServerOptions SlowOptions() {
   ServerOptions options = LoopbackOptions();

@@ -99,6 +99,18 @@ TEST(ParseOptionsTest, FlagsSetWhatTheySay) {
   EXPECT_THAT(options.effective, Contains(std::pair<std::string, std::string>("cache-bytes", "2GiB")));
 }
 
+TEST(ParseOptionsTest, MemoryIsSharedOnlyWhenAFlagSaysSo) {
+  EXPECT_EQ(Parse({}).options->server.regions.total_bytes, 0);
+  const ParsedOptions parsed = Parse({"--shared-memory-bytes=2GiB", "--shared-memory-peer-bytes=64MiB",
+                                      "--shared-memory-regions=9", "--shared-memory-lease=1.5m"});
+  ASSERT_TRUE(parsed.options) << parsed.text;
+  const RegionOptions& regions = parsed.options->server.regions;
+  EXPECT_EQ(regions.total_bytes, int64_t{2} << 30);
+  EXPECT_EQ(regions.peer_bytes, int64_t{64} << 20);
+  EXPECT_EQ(regions.max_regions, 9);
+  EXPECT_EQ(regions.lease, std::chrono::milliseconds(90000));
+}
+
 TEST(ParseOptionsTest, WrongValuesExitTwoAndSayWhatIsAllowed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--cache-bytes=1GB", "KiB, MiB, GiB"}, {"--threads=-1", "0 to 1024"},
