@@ -72,6 +72,7 @@ void AddScoreGates(GateList& gates);
 void AddRpcGates(GateList& gates);
 void AddApplyRpcGates(GateList& gates);
 void AddLatencyGates(GateList& gates);
+void AddSharedMemoryGates(GateList& gates);
 
 }  // namespace phasor::bench
 

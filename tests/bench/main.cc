@@ -36,5 +36,6 @@ int main(int argc, char** argv) {
   phasor::bench::AddRpcGates(gates);
   phasor::bench::AddApplyRpcGates(gates);
   phasor::bench::AddLatencyGates(gates);
+  phasor::bench::AddSharedMemoryGates(gates);
   return gates.Run(filter, repetitions, min_seconds, json) ? 0 : 1;
 }

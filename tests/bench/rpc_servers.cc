@@ -25,6 +25,7 @@ std::unique_ptr<server::Server> StartPhasor(int64_t cache_bytes) {
   options.listen = {"127.0.0.1:0"};
   options.log_access_every = 0;
   options.cache_bytes = cache_bytes;
+  options.regions.total_bytes = int64_t{64} << 20;
   server::LogOptions log;
   log.level = server::LogLevel::kOff;
   return *server::Server::Start(options, std::make_shared<server::Logger>(log));

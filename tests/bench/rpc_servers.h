@@ -17,7 +17,8 @@
 
 namespace phasor::bench {
 
-// phasord as it starts by default, with what its main sets for malloc, on a free loopback port.
+// phasord as it starts by default, with what its main sets for malloc, on a free loopback port, sharing 64 MiB
+// of memory.
 std::unique_ptr<server::Server> StartPhasor(int64_t cache_bytes);
 // One for all benchmarks, with 1 GiB of cache.
 server::Server& SharedPhasor();

@@ -1,17 +1,21 @@
 // The request parser on any bytes: what it accepts keeps the promises of server/request.h, what it refuses is told in full.
-// Input: one byte that chooses the method (one bit) and the longest slice (the rest), then the message's bytes.
+// Input: one byte that chooses the method (one bit) and the longest slice (the rest), then the message's bytes, in which 32
+// times 'w' stands for the name of a region that can be written and 32 times 'r' for that of a read-only one.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/bias_parser.h"
 #include "server/grpc_status.h"
+#include "server/region_access.h"
 #include "server/request_parser.h"
 #include "tests/proto/codec_check.h"
 #include "tests/server/status_details.h"
@@ -38,9 +42,55 @@ void Require(bool holds, const char* what) {
   std::abort();
 }
 
+// What shared memory there is.
+class SharedRegions {
+ public:
+  SharedRegions() {
+    writable_ = *store_.Create("unix", kBytes);
+    read_only_ = *store_.Share("unix", "key", *store_.NewShared("unix", kBytes));
+  }
+  const RegionAccess& access() const { return access_; }
+  std::vector<std::string> names() const { return {writable_->name(), read_only_->name()}; }
+  void Name(std::string* bytes) const {
+    Replace('w', writable_->name(), bytes);
+    Replace('r', read_only_->name(), bytes);
+  }
+  bool Holds(const SharedPlace& place) const {
+    return place.region == writable_ && place.offset >= 0 && place.offset % 64 == 0 && place.size >= 1 &&
+           place.size <= kBytes - place.offset;
+  }
+
+ private:
+  static constexpr int64_t kBytes = int64_t{64} << 10;
+  static RegionOptions Options() {
+    RegionOptions options;
+    options.total_bytes = 2 * kBytes;
+    return options;
+  }
+  static void Replace(char letter, const std::string& name, std::string* bytes) {
+    const std::string mark(name.size(), letter);
+    for (size_t at = bytes->find(mark); at != std::string::npos; at = bytes->find(mark, at + 1)) {
+      bytes->replace(at, mark.size(), name);
+    }
+  }
+
+  RegionStore store_{Options()};
+  RegionAccess access_ = RegionAccessOf(&store_, "unix:");
+  std::shared_ptr<Region> writable_, read_only_;
+};
+const SharedRegions& Regions() {
+  static const auto* regions = new SharedRegions;
+  return *regions;
+}
+
 void CheckError(const absl::Status& status) {
-  Require(status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented,
+  const std::string reason = ErrorReason(status);
+  Require(status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented ||
+              reason == "REGION_NOT_FOUND" || reason == "UPLOAD_NOT_FOUND",
           "only the request is to blame");
+  for (const std::string& name : Regions().names()) {
+    Require(status.message().find(name) == absl::string_view::npos, "no name of a region in an error");
+  }
   const google::rpc::Status rpc = ToRpcStatus(status);
   google::rpc::Status parsed;
   Require(DetailsOf<google::rpc::ErrorInfo>(rpc).size() == 1, "one ErrorInfo");
@@ -60,8 +110,12 @@ void CheckPositions(const PositionSet& positions) {
   Require(positions.largest == largest, "the largest position");
 }
 
-void CheckItem(const PrecomputeItem& item) {
+void CheckItem(const PrecomputeItem& item, std::vector<SharedPlace>& written) {
   Require(item.payload_bytes >= 0 && item.payload_bytes <= kLimits.max_item_bytes, "bytes of an item");
+  if (item.place) {
+    Require(Regions().Holds(item.place), "a result's place");
+    written.push_back(item.place);
+  }
   if (const auto* table = std::get_if<TableRequest>(&item.window)) return CheckPositions(table->positions);
   const auto& bias = std::get<BiasRequest>(item.window);
   const auto num_heads = DistanceHeadsOf(item.source.spec.spec);
@@ -70,7 +124,12 @@ void CheckItem(const PrecomputeItem& item) {
   Require(bias.queries >= 1 && bias.keys >= 1, "extents");
 }
 
-void CheckItem(const ApplyItem& item) {
+void CheckItem(const ApplyItem& item, std::vector<SharedPlace>& written) {
+  for (const SharedPlace& place : item.places) {
+    if (!place) continue;
+    Require(Regions().Holds(place), "a tensor's place");
+    written.push_back(place);
+  }
   CheckPositions(item.positions);
   const auto& rope = std::get<RopeSpec>(item.source.spec.spec);
   for (const TensorInput& t : item.tensors) {
@@ -91,13 +150,21 @@ void Check(const absl::StatusOr<V>& batch) {
   if (!batch.ok()) return CheckError(batch.status());
   Require(!batch->items().empty() && batch->items().size() <= static_cast<size_t>(kLimits.max_batch_items), "items");
   int64_t total = 0;
+  std::vector<SharedPlace> written;
   for (const auto& item : batch->items()) {
     if (!item.ok()) {
       CheckError(item.status());
       continue;
     }
-    CheckItem(*item);
+    CheckItem(*item, written);
     total += item->payload_bytes;
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const bool apart = written[i].offset + written[i].size <= written[j].offset ||
+                         written[j].offset + written[j].size <= written[i].offset;
+      Require(apart, "ranges that are written are apart");
+    }
   }
   Require(total <= kLimits.max_total_bytes && batch->charged_bytes() >= total, "total");
 }
@@ -109,13 +176,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const google::protobuf::LogSilencer quiet;
   std::mt19937_64 random(size);
-  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  phasor::server::Regions().Name(&bytes);
   const grpc::ByteBuffer buffer = phasor::raw::Split(bytes, 1 + data[0] / 2, random);
   const phasor::server::RequestParser parser(phasor::server::kLimits);
   if (data[0] % 2 == 0) {
-    phasor::server::Check(parser.ParsePrecompute(buffer));
+    phasor::server::Check(parser.ParsePrecompute(buffer, &phasor::server::Regions().access()));
   } else {
-    phasor::server::Check(parser.ParseApply(buffer));
+    phasor::server::Check(parser.ParseApply(buffer, &phasor::server::Regions().access()));
   }
   return 0;
 }

@@ -70,7 +70,8 @@ func TestErrorsOfCallsAndItems(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	client := grpc_health_v1.NewHealthClient(connect(t))
-	for _, service := range []string{"", "liveness", "phasor.v1.PositionService", "phasor.v1.CatalogService", "phasor.v1.AdminService"} {
+	for _, service := range []string{"", "liveness", "phasor.v1.PositionService", "phasor.v1.CatalogService", "phasor.v1.AdminService",
+		"phasor.v1.SharedMemoryService"} {
 		answer, err := client.Check(deadline(t), &grpc_health_v1.HealthCheckRequest{Service: service})
 		if err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 			t.Errorf("%q: %v %v", service, answer, err)

@@ -8,7 +8,8 @@ import unittest
 
 import serving
 
-READY = ["", "phasor.v1.PositionService", "phasor.v1.CatalogService", "phasor.v1.AdminService"]
+READY = ["", "phasor.v1.PositionService", "phasor.v1.CatalogService", "phasor.v1.AdminService",
+         "phasor.v1.SharedMemoryService"]
 ITEM = {"items": [{"spec": {"rope": {"head_dim": 8}}, "table": {"positions": {"range": {"count": 2}}}}]}
 UNKNOWN = 3  # grpc-health-probe's exit codes: the call failed
 UNHEALTHY = 4
