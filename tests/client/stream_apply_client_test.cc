@@ -102,11 +102,11 @@ TEST(ClientStreamApplyTest, HasTheBitsOfApply) {
                                              {Tensor({1, 40001, 4, 8}), Tensor({1, 40001, 1, 8})},
                                              {Tensor({2, 3, 40000, 8})},
                                              {Tensor({1, 0, 2, 8})}}) {
-    EXPECT_EQ(Streamed(*client, tensors), InOneCall(*client, tensors));
+    EXPECT_TRUE(Streamed(*client, tensors) == InOneCall(*client, tensors)) << tensors[0].numbers->size();
   }
 }
 
-TEST(ClientStreamApplyTest, AnItemThatFailsSaysSoAndSendsNoMore) {
+TEST(ClientStreamApplyTest, AnItemThatFailsSaysSo) {
   server::TestServer server;
   const auto client = Client::Over(server.channel());
   const std::vector<Tensor> tensors = {Tensor({1, 100000, 8, 8})};
