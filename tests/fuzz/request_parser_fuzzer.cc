@@ -116,6 +116,7 @@ void CheckItem(const PrecomputeItem& item, std::vector<SharedPlace>& written) {
     Require(Regions().Holds(item.place), "a result's place");
     written.push_back(item.place);
   }
+  if (item.work != nullptr) return;  // the window does not count
   if (const auto* table = std::get_if<TableRequest>(&item.window)) return CheckPositions(table->positions);
   const auto& bias = std::get<BiasRequest>(item.window);
   const auto num_heads = DistanceHeadsOf(item.source.spec.spec);
@@ -130,6 +131,7 @@ void CheckItem(const ApplyItem& item, std::vector<SharedPlace>& written) {
     Require(Regions().Holds(place), "a tensor's place");
     written.push_back(place);
   }
+  if (item.work != nullptr) return;  // nothing else counts
   CheckPositions(item.positions);
   const auto& rope = std::get<RopeSpec>(item.source.spec.spec);
   for (const TensorInput& t : item.tensors) {
