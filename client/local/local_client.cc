@@ -51,7 +51,7 @@ struct LocalClient::Impl {
                                          const raw::Node& answered, Parse parse, Run run, Write write) {
     absl::StatusOr<grpc::ByteBuffer> bytes = raw::Join(request, asked, payloads);
     if (!bytes.ok()) return bytes.status();
-    auto validated = (parser.*parse)(*bytes);
+    auto validated = parse(*bytes);
     bytes->Clear();
     if (!validated.ok()) return AsOnTheWire(validated.status());
     auto promise = std::make_shared<std::promise<server::Answer<Result>>>();
@@ -94,24 +94,25 @@ absl::StatusOr<std::unique_ptr<LocalClient>> LocalClient::Create(const LocalOpti
 
 absl::StatusOr<Reply<v1::PrecomputeResponse>> LocalClient::Precompute(const v1::PrecomputeRequest& request,
                                                                       const raw::Payloads& payloads) {
-  using Parse = absl::StatusOr<server::ValidatedPrecompute> (server::RequestParser::*)(const grpc::ByteBuffer&) const;
   return impl_->Answer<server::PrecomputeResult, v1::PrecomputeResponse>(
       request, payloads, raw::kPrecomputeRequest, raw::kPrecomputeResponse,
-      static_cast<Parse>(&server::RequestParser::ParsePrecompute), &server::Engine::Precompute, &server::WritePrecompute);
+      [this](const grpc::ByteBuffer& bytes) { return impl_->parser.ParsePrecompute(bytes); }, &server::Engine::Precompute,
+      &server::WritePrecompute);
 }
 
 absl::StatusOr<Reply<v1::ApplyResponse>> LocalClient::Apply(const v1::ApplyRequest& request, const raw::Payloads& payloads) {
-  using Parse = absl::StatusOr<server::ValidatedApply> (server::RequestParser::*)(const grpc::ByteBuffer&) const;
-  return impl_->Answer<server::ApplyResult, v1::ApplyResponse>(request, payloads, raw::kApplyRequest, raw::kApplyResponse,
-                                                               static_cast<Parse>(&server::RequestParser::ParseApply),
-                                                               &server::Engine::Apply, &server::WriteApply);
+  return impl_->Answer<server::ApplyResult, v1::ApplyResponse>(
+      request, payloads, raw::kApplyRequest, raw::kApplyResponse,
+      [this](const grpc::ByteBuffer& bytes) { return impl_->parser.ParseApply(bytes); }, &server::Engine::Apply,
+      &server::WriteApply);
 }
 
 absl::StatusOr<Reply<v1::ScoresResponse>> LocalClient::Scores(const v1::ScoresRequest& request,
                                                               const raw::Payloads& payloads) {
-  return impl_->Answer<server::ScoresResult, v1::ScoresResponse>(request, payloads, raw::kScoresRequest,
-                                                                 raw::kScoresResponse, &server::RequestParser::ParseScores,
-                                                                 &server::Engine::Scores, &server::WriteScores);
+  return impl_->Answer<server::ScoresResult, v1::ScoresResponse>(
+      request, payloads, raw::kScoresRequest, raw::kScoresResponse,
+      [this](const grpc::ByteBuffer& bytes) { return impl_->parser.ParseScores(bytes); }, &server::Engine::Scores,
+      &server::WriteScores);
 }
 
 }  // namespace phasor::client
