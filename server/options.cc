@@ -220,7 +220,8 @@ void AddSharedMemory(FlagBuilder* flags, RegionOptions* regions) {
                  "The same of one peer: all who come through Unix sockets, or all who come through loopback");
   flags->AddInteger("--shared-memory-regions", &regions->max_regions, 0, 65536,
                     "How many regions there may be; each takes a file descriptor");
-  flags->AddDuration("--shared-memory-lease", &regions->lease, "5m", "How long a region is kept after its last use");
+  flags->AddDuration("--shared-memory-lease", &regions->lease, "5m",
+                     "How long a region is kept after its last use; at least 10ms");
 }
 
 void AddLimits(FlagBuilder* flags, Limits* limits) {

@@ -189,12 +189,15 @@ absl::Status CheckOverlaps(const Batch<ApplyItem>& items) {
     for (size_t t = 0; t < tensors; ++t) {
       const std::string path = absl::StrCat("items[", i, "].tensors[", t, "]");
       const SharedPlace* place = t < item.places.size() && item.places[t] ? &item.places[t] : nullptr;
-      if (place != nullptr) views.push_back(ViewOf(*place, path));
       const Chunks& payload = item.work != nullptr ? item.work->inputs[t].payload : item.tensors[t].payload;
-      // Pieces that came over the wire lie in no region.
-      if (payload.size() != 1) continue;
+      const bool is_one = payload.size() == 1;  // pieces that came over the wire lie in no region
+      const bool in_place =
+          is_one && place != nullptr && payload.front().data == place->data() && payload.front().size == place->size;
+      if (place != nullptr) {
+        views.push_back(ViewOf(*place, in_place ? path : absl::StrCat("items[", i, "].outputs[", t, "]")));
+      }
+      if (!is_one) continue;
       const Bytes& source = payload.front();
-      const bool in_place = place != nullptr && source.data == place->data() && source.size == place->size;
       if (in_place && WorksInPlace(item, t)) continue;
       views.push_back({source.data, source.data + source.size, false, path});
     }

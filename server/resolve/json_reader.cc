@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/json_numbers.h"
 
 namespace phasor::server {
 namespace {
@@ -275,7 +276,8 @@ absl::Status ParseConfig(std::string_view text, rapidjson::Document& document) {
   if (text.size() > kMaxConfigBytes) {
     return MakeSpecError("", absl::StrCat(text.size(), " bytes"), absl::StrCat("at most ", kMaxConfigBytes, " bytes"));
   }
-  std::string_view body = text;
+  const std::string tamed = WithShortNumbers(text);
+  std::string_view body = tamed;
   if (body.substr(0, 3) == "\xEF\xBB\xBF") body.remove_prefix(3);
   // RapidJSON takes a zero byte for the end of the text.
   if (const size_t zero = body.find('\0'); zero != std::string_view::npos) {

@@ -1,6 +1,7 @@
 #include "server/resolve/layer_groups.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -91,6 +92,60 @@ LayerEncoding NoPositions(const Model& model, const LayerGroup& group) {
 void WarnNotNested(const Model& model, LayerEncoding& layer) {
   layer.warnings.push_back(
       {model.text.PathOf("rope_parameters"), "has no entry for this layer type: the plain schedule is taken"});
+}
+
+}  // namespace
+
+namespace {
+
+constexpr std::string_view kOverrides = "per_layer_config";
+
+// Numbers of a layer's own, as text.
+std::map<int64_t, std::string> OverridesOf(const JsonObject& all) {
+  Problems quiet;  // they are read again where they count
+  std::map<int64_t, std::string> numbers;
+  for (const std::string& key : all.Keys()) {
+    int64_t layer = -1;
+    if (!absl::SimpleAtoi(key, &layer) || layer < 0 || !all.IsObject(key)) continue;
+    const JsonObject entry = all.Object(key)->Reporting(&quiet);
+    std::string text;
+    for (const std::string_view name : {"head_dim", "num_attention_heads", "num_key_value_heads"}) {
+      absl::StrAppend(&text, entry.Integer(name, 1, kMaxHeads).value_or(0), " ");
+    }
+    numbers[layer] = text;
+  }
+  return numbers;
+}
+
+// A group is answered by its first layer: says so where others have numbers of their own, and what no layer has.
+void WarnOverrides(const Model& model, const std::vector<LayerGroup>& groups) {
+  if (!model.text.IsObject(kOverrides)) return;
+  const JsonObject all = *model.text.Object(kOverrides);
+  std::map<int64_t, std::string> numbers = OverridesOf(all);
+  int64_t read = 0;
+  for (const LayerGroup& group : groups) {
+    if (group.layers.empty()) continue;
+    const auto of_layer = [&](int64_t layer) {
+      const auto found = numbers.find(layer);
+      return found == numbers.end() ? "0 0 0 " : found->second;
+    };
+    const std::string first = of_layer(group.layers.front());
+    int64_t others = 0;
+    for (const int64_t layer : group.layers) {
+      others += of_layer(layer) != first ? 1 : 0;
+      read += static_cast<int64_t>(numbers.count(layer));
+    }
+    if (others == 0) continue;
+    model.problems->Warn(model.text.PathOf(kOverrides),
+                         absl::StrCat("layer ", group.layers.front(), " is answered for ", group.layers.size(),
+                                      " layers, of which ", others, " have other numbers"));
+  }
+  const auto strays = static_cast<int64_t>(all.Keys().size()) - read;
+  if (strays > 0) {
+    model.problems->Warn(model.text.PathOf(kOverrides), absl::StrCat(strays,
+                                                                     " entries are not read: no layer of these answers "
+                                                                     "has such a number"));
+  }
 }
 
 }  // namespace
@@ -221,6 +276,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     for (const auto& [name, dict] : dicts.nested) groups.push_back({name, {}, {}, {}});
   }
   if (groups.empty()) groups.push_back({});
+  WarnOverrides(model, groups);
   for (const LayerGroup& group : groups) {
     if (!model.problems->ok()) return;
     GroupRule rule = rule_of(TypeOf(group));

@@ -103,6 +103,18 @@ void ReadParts(const Network& network, const TextPath& path, const Family* famil
   }
 }
 
+// Heads layer by layer are no number that an answer has.
+void WarnHeadLists(const Model& model, const ModelEncoding& out) {
+  for (const std::string_view key : {"num_attention_heads", "num_key_value_heads"}) {
+    const bool of_queries = key == "num_attention_heads";
+    const auto is_open = [&](const LayerEncoding& layer) {
+      return layer.kind != PositionKind::kNone && (of_queries ? layer.num_q_heads : layer.num_kv_heads) == 0;
+    };
+    if (!model.text.IsList(key) || std::none_of(out.layers.begin(), out.layers.end(), is_open)) continue;
+    model.problems->Warn(model.text.PathOf(key), "a list: how many heads each layer has is not answered");
+  }
+}
+
 // What the class around a language model adds to its layers.
 void ReadBeside(const Network& network, const TextPath& path, const Family* of_text, Problems& problems,
                 ModelEncoding& out) {
@@ -133,6 +145,7 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
     family->read(model, out);
     AddClassTables(model, out);
     if (problems.ok()) WarnContradictions(model, path, out);
+    if (problems.ok()) WarnHeadLists(model, out);
     if (problems.ok()) ReadBeside(network, path, family, problems, out);
   }
   for (LayerEncoding& layer : out.layers) {

@@ -46,9 +46,11 @@ int64_t* SinusoidWidth(EncodingSpec& spec) {
   return nullptr;
 }
 
-// Heads that only weights would say.
-void RestoreHeads(const EncodingSpec& given, EncodingSpec& canonical) {
-  if (const auto* s = std::get_if<ConformerSpec>(&given)) std::get<ConformerSpec>(canonical).num_heads = s->num_heads;
+// Conformer's fields that a given table would say, or make meaningless.
+void SetOpen(ConformerSpec& spec, bool concatenated, bool base_inclusive, int64_t num_heads) {
+  spec.concatenated = concatenated;
+  spec.base_inclusive = base_inclusive;
+  spec.num_heads = num_heads;
 }
 
 PositionKind KindOfFamily(const EncodingSpec& spec) {
@@ -82,11 +84,15 @@ absl::StatusOr<CanonicalSpec> CanonicalizeWithoutWeights(const EncodingSpec& spe
   EncodingSpec with_weights = spec;
   int64_t* width = SinusoidWidth(with_weights);
   const int64_t dim = width ? std::exchange(*width, 0) : 0;
+  const auto* given = std::get_if<ConformerSpec>(&spec);
+  if (given != nullptr) SetOpen(std::get<ConformerSpec>(with_weights), false, false, given->num_heads);
   std::visit(Placeholders{.add = true}, with_weights);
   auto canonical = Canonicalize(with_weights);
   if (!canonical.ok()) return canonical;
   std::visit(Placeholders{.add = false}, canonical->spec);
-  RestoreHeads(spec, canonical->spec);
+  if (given != nullptr) {
+    SetOpen(std::get<ConformerSpec>(canonical->spec), given->concatenated, given->base_inclusive, given->num_heads);
+  }
   if (int64_t* restored = SinusoidWidth(canonical->spec)) *restored = dim;
   return canonical;
 }

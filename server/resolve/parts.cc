@@ -60,6 +60,14 @@ std::string NameOf(std::string_view key) {
   return std::string(key);
 }
 
+// Whether a language model's configuration says nothing of a network, while the object that it stands in is one: then it is
+// not read.
+bool SaysNothing(const JsonObject& outer, const JsonObject& inner) {
+  return !outer.FirstOf({"hidden_size", "d_model", "n_embd"}).empty() &&
+         inner.FirstOf({"model_type", "hidden_size", "d_model", "n_embd", "num_hidden_layers", "num_attention_heads"})
+             .empty();
+}
+
 }  // namespace
 
 TextPath FindText(const JsonObject& object) {
@@ -70,7 +78,7 @@ TextPath FindText(const JsonObject& object) {
     const auto* key =
         std::find_if(std::begin(kTextKeys), std::end(kTextKeys), [&](std::string_view wrapper) { return at.Has(wrapper); });
     const auto inner = key == std::end(kTextKeys) ? std::nullopt : at.Object(*key);
-    if (!inner) break;
+    if (!inner || SaysNothing(at, *inner)) break;
     path.keys.emplace_back(*key);
     path.objects.push_back(*inner);
   }
@@ -85,6 +93,12 @@ std::vector<Part> PartsBeside(const TextPath& path, Problems* problems) {
     const auto rows = RowsOf(object.Reporting(&quiet).String("model_type").value_or(""));
     for (const std::string& key : object.Keys()) {
       if (i < path.keys.size() && key == path.keys[i]) continue;
+      const bool of_text = std::find(std::begin(kTextKeys), std::end(kTextKeys), key) != std::end(kTextKeys);
+      if (of_text && object.IsObject(key) && SaysNothing(object, *object.Object(key))) {
+        if (problems)
+          problems->Warn(object.PathOf(key), "not read: it says nothing of a network, and the keys beside it do");
+        continue;
+      }
       if (static_cast<int>(parts.size()) == kMaxParts) return parts;
       if (problems && object.Has(key) && !object.IsObject(key) && IsOfClass(rows, key)) {
         problems->Warn(object.PathOf(key), "not read: no object, so that it describes no network");

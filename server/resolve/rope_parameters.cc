@@ -249,7 +249,9 @@ void Finish(const Model& model, const RopeRequest& request, RopeDraft& draft) {
   layer.softmax_scale = *layer.softmax_scale * resolved->softmax_scale_multiplier.value_or(1);
 }
 
-bool HasObjectMember(const JsonObject& dict) {
+// Whether the dict has an entry for each layer type. One that says itself what it is has none, whatever else is in it.
+bool IsNested(const JsonObject& dict) {
+  if (!dict.FirstOf({"rope_type", "type"}).empty()) return false;
   const auto keys = dict.Keys();
   return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return dict.IsObject(key); });
 }
@@ -275,7 +277,7 @@ RopeDicts FindRopeDicts(const Model& model) {
   }
   const auto& dict = old ? old : modern;
   if (!dict) return dicts;
-  if (!HasObjectMember(*dict)) {
+  if (!IsNested(*dict)) {
     dicts.flat = *dict;
     return dicts;
   }
@@ -305,7 +307,7 @@ std::optional<JsonObject> FlatRopeDict(const Model& model) {
     if (!model.text.IsObject(key)) continue;
     const JsonObject dict = *model.text.Object(key);
     if (dict.IsEmpty()) continue;
-    return HasObjectMember(dict) ? std::nullopt : std::optional(dict);
+    return IsNested(dict) ? std::nullopt : std::optional(dict);
   }
   return std::nullopt;
 }

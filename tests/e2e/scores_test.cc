@@ -279,19 +279,20 @@ TEST(ScoresServiceTest, ErrorsNameTheField) {
   v1::ScoresItem learned;
   SetTensor(std::vector<double>(20), {1, 20, 1, 1}, learned.mutable_q());
   SetTensor(std::vector<double>(20), {1, 20, 1, 1}, learned.mutable_k());
-  learned.add_biases()->mutable_fire();
-  for (const auto& [weight, shape] :
-       {std::pair{"w1", std::vector<int64_t>{2, 1}}, {"b1", {2}}, {"w2", {1, 2}}, {"b2", {1}}}) {
-    v1::Weight* added = learned.mutable_biases(0)->add_weights();
-    added->set_name(weight);
-    SetTensor(std::vector<double>(shape.size() == 1 && shape[0] == 1 ? 1 : 2), shape, added->mutable_tensor());
-  }
+  const auto add_fire = [&learned](int64_t width) {
+    v1::EncodingSpec* bias = learned.add_biases();
+    bias->mutable_fire();
+    for (const auto& [name, shape] :
+         {std::pair{"w1", std::vector<int64_t>{width, 1}}, {"b1", {width}}, {"w2", {1, width}}, {"b2", {1}}}) {
+      v1::Weight* weight = bias->add_weights();
+      weight->set_name(name);
+      const int64_t count = std::string_view(name) == "b2" ? 1 : width;
+      SetTensor(std::vector<double>(static_cast<size_t>(count)), shape, weight->mutable_tensor());
+    }
+  };
+  add_fire(2);
   EXPECT_EQ(CallOne(server, learned).status().code(), 0) << CallOne(server, learned).status().message();
-  *learned.add_biases() = learned.biases(0);
-  learned.mutable_biases(1)->mutable_weights(0)->mutable_tensor()->set_shape(0, 3);
-  SetTensor(std::vector<double>(3), {3, 1}, learned.mutable_biases(1)->mutable_weights(0)->mutable_tensor());
-  SetTensor(std::vector<double>(3), {3}, learned.mutable_biases(1)->mutable_weights(1)->mutable_tensor());
-  SetTensor(std::vector<double>(3), {1, 3}, learned.mutable_biases(1)->mutable_weights(2)->mutable_tensor());
+  add_fire(3);
   EXPECT_EQ(FieldOf(CallOne(server, learned).status()), "items[0].biases[1]");  // 20·20·6 products
   const v1::ScoresResult refused = CallOne(server, large);
   EXPECT_NE(refused.status().code(), 0);

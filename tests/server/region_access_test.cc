@@ -203,6 +203,8 @@ TEST_F(RegionAccessTest, RangesThatAreWrittenOverlapNothing) {
     EXPECT_EQ(status.code(), kBad) << text << status;
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("overlaps"));
   }
+  EXPECT_THAT(std::string(call(absl::StrCat(head, Tensor(4, 0, 128), "outputs ", Place(64, 128), "}")).message()),
+              testing::HasSubstr("items[0].outputs[0]: given a range that overlaps that of items[0].tensors[0]"));
   // Two that read the same are good.
   EXPECT_TRUE(call(absl::StrCat(head, Tensor(4, 0, 128), Tensor(4, 0, 128), "outputs ", Place(1024, 128), "outputs ",
                                 Place(2048, 128), "}"))

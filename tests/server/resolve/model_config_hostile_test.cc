@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -66,6 +67,66 @@ TEST(HostileKeys, OfPerLayerConfigAreNumbersOrNotRead) {
   EXPECT_EQ(head_dim(R"("1":{"head_dim":64},"01":{"head_dim":32})"), 32);
   EXPECT_EQ(ErrorField(Model("gemma4_text", R"("num_hidden_layers":2,"per_layer_config":[])")), "per_layer_config");
   EXPECT_EQ(ErrorField(Model("gemma4_text", R"("num_hidden_layers":2,"per_layer_config":{"01":7})")), "per_layer_config.01");
+}
+
+// RapidJSON reads beside its table of powers on the way to some numbers near zero.
+TEST(HostileNumbers, NearZeroOfAnyLengthAreRead) {
+  for (const std::string& number : std::vector<std::string>{
+           "0.00000000000000000000000001e-323", "0." + std::string(350, '0') + "1",
+           "-0." + std::string(100000, '0') + "1e-5", "0." + std::string(360, '0') + "1e360", "1e-400", "1e-5000"}) {
+    EXPECT_TRUE(ReadModelConfig(Llama(absl::StrCat("\"zzz\":", number))).ok()) << number.substr(0, 60);
+    EXPECT_TRUE(ReadModelConfig(Llama(absl::StrCat("\"zzz\":[\"a\\\"\",", number, "]"))).ok()) << number.substr(0, 60);
+  }
+  const auto base = [](const std::string& number) {
+    return RopeOf(Read(Llama(absl::StrCat("\"rope_theta\":", number))).layers[0]).base.value_or(0);
+  };
+  EXPECT_EQ(base("10000." + std::string(40, '0')), 10000);
+  EXPECT_EQ(base("0." + std::string(400, '0') + "5e405"), 50000);
+  EXPECT_EQ(base("123456.78901234567890123456789012345678901234567890"), 123456.78901234567890123456789);
+  EXPECT_FALSE(ReadModelConfig(Llama("\"zzz\":0000000000000000000000000000001")).ok());
+  EXPECT_TRUE(ReadModelConfig(Llama(R"("zzz":"0.00000000000000000000000001e-323 \" 1")")).ok());
+}
+
+TEST(HostileKeys, OfADictThatSaysWhatItIsAreNoLayerTypes) {
+  const ModelEncoding plain = Read(Llama(R"("rope_scaling":{"rope_type":"linear","factor":4})"));
+  const ModelEncoding beside = Read(Llama(R"("rope_scaling":{"rope_type":"linear","factor":4,"metadata":{"x":1}})"));
+  ASSERT_EQ(beside.layers.size(), 1u);
+  EXPECT_EQ(beside.layers[0].layer_type, "");
+  EXPECT_EQ(RopeOf(beside.layers[0]), RopeOf(plain.layers[0]));
+  EXPECT_TRUE(HasNote(beside.layers[0].warnings, "rope_scaling.metadata", "") ||
+              HasNote(beside.warnings, "rope_scaling.metadata", ""));
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"rope_type":"linear","factor":{"a":1}})")), "rope_scaling.factor");
+  EXPECT_EQ(ErrorField(Llama(R"("rope_scaling":{"rope_type":{"a":1},"factor":4})")), "rope_scaling.rope_type");
+}
+
+TEST(HostileKeys, OfPerLayerConfigThatAnswerNothingAreCounted) {
+  const auto warnings = [](const std::string& type, const std::string& keys) {
+    return Read(Model(type, R"("num_hidden_layers":6,"per_layer_config":{)" + keys + "}")).warnings;
+  };
+  // Layers 0 to 4 slide; the answer is that of layer 0.
+  EXPECT_TRUE(HasNote(warnings("gemma4_text", R"("0":{"head_dim":64})"), "per_layer_config",
+                      "layer 0 is answered for 5 layers, of which 4 have other numbers"));
+  EXPECT_TRUE(HasNote(warnings("gemma4_text", R"("1":{"head_dim":64})"), "per_layer_config", "of which 1 have other"));
+  EXPECT_FALSE(HasNote(warnings("gemma4_text", R"("5":{"head_dim":64})"), "per_layer_config", ""));
+  EXPECT_TRUE(HasNote(warnings("gemma4_text", R"("99":{},"x":1)"), "per_layer_config", "2 entries are not read"));
+  EXPECT_TRUE(HasNote(warnings("llama", R"("1":{"head_dim":64})"), "per_layer_config", "1 entries are not read"));
+}
+
+TEST(HostileKeys, OfTextThatSaysNothingLeaveTheFileAsItIs) {
+  for (const char* key : {"text_config", "thinker_config", "llm_config"}) {
+    const ModelEncoding model =
+        Read(Llama(absl::StrCat(R"("hidden_size":256,"num_attention_heads":4,")", key, R"(":{"foo":1})")));
+    ASSERT_EQ(model.layers.size(), 1u) << key;
+    EXPECT_EQ(RopeOf(model.layers[0]).head_dim, 64) << key;
+    EXPECT_EQ(model.layers[0].num_q_heads, 4) << key;
+    EXPECT_TRUE(HasNote(model.warnings, key, "says nothing of a network")) << key;
+  }
+}
+
+TEST(HostileKeys, OfHeadsByLayerAreSaid) {
+  const ModelEncoding model = Read(Llama(R"("num_attention_heads":[4,4],"head_dim":64)"));
+  EXPECT_EQ(model.layers[0].num_q_heads, 0);
+  EXPECT_TRUE(HasNote(model.warnings, "num_attention_heads", "a list"));
 }
 
 TEST(HostileKeys, OneThatIsRepeatedIsReadOnce) {
