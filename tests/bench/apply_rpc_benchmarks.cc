@@ -23,7 +23,7 @@
 
 #include "proto/raw/message_writer.h"
 #include "proto/raw/schema.h"
-#include "tests/bench/echo_server.h"
+#include "tests/bench/bare_server.h"
 #include "tests/bench/gates.h"
 #include "tests/bench/rpc_servers.h"
 

@@ -6,16 +6,15 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/completion_queue.h"
-#include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "phasor/v1/position_service.grpc.pb.h"
 
+#include "tests/bench/bare_server.h"
 #include "tests/bench/gates.h"
 #include "tests/bench/rpc_servers.h"
 
@@ -37,62 +36,16 @@ v1::PrecomputeRequest Request() {
 // Answers every call with slices over static memory: what any raw server must do at least.
 class StaticSliceServer {
  public:
-  StaticSliceServer() : memory_(2 * kHalfBytes, '\x3f') {
-    grpc::ServerBuilder builder;
-    builder.RegisterAsyncGenericService(&service_);
-    queue_ = builder.AddCompletionQueue();
-    server_ = Listen(builder, &port_);
-    thread_ = std::thread([this] { Serve(); });
-  }
-  ~StaticSliceServer() {
-    server_->Shutdown(std::chrono::system_clock::now());
-    queue_->Shutdown();
-    thread_.join();
-  }
-  int port() const { return port_; }
+  int port() const { return server_.port(); }
 
  private:
-  struct Call {
-    grpc::GenericServerContext context;
-    grpc::GenericServerAsyncReaderWriter stream{&context};
-    grpc::ByteBuffer request, response;
-    enum { kNew, kRead, kWritten } state = kNew;
-  };
-
-  void Post() {
-    Call* call = new Call;
-    service_.RequestCall(&call->context, &call->stream, queue_.get(), queue_.get(), call);
-  }
-
-  void Serve() {
-    Post();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_->Next(&tag, &ok)) {
-      Call* call = static_cast<Call*>(tag);
-      if (!ok || call->state == Call::kWritten) {
-        delete call;
-      } else if (call->state == Call::kNew) {
-        Post();
-        call->state = Call::kRead;
-        call->stream.Read(&call->request, call);
-      } else {
-        const grpc::Slice slices[] = {
-            grpc::Slice("header"), grpc::Slice(memory_.data(), kHalfBytes, grpc::Slice::STATIC_SLICE), grpc::Slice("header"),
-            grpc::Slice(memory_.data() + kHalfBytes, kHalfBytes, grpc::Slice::STATIC_SLICE)};
-        call->response = grpc::ByteBuffer(slices, 4);
-        call->state = Call::kWritten;
-        call->stream.WriteAndFinish(call->response, {}, grpc::Status::OK, call);
-      }
-    }
-  }
-
-  std::string memory_;
-  grpc::AsyncGenericService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;
-  int port_ = 0;
+  std::string memory_ = std::string(2 * kHalfBytes, '\x3f');
+  BareServer server_{[this](grpc::ByteBuffer*) {
+    const grpc::Slice slices[] = {grpc::Slice("header"), grpc::Slice(memory_.data(), kHalfBytes, grpc::Slice::STATIC_SLICE),
+                                  grpc::Slice("header"),
+                                  grpc::Slice(memory_.data() + kHalfBytes, kHalfBytes, grpc::Slice::STATIC_SLICE)};
+    return grpc::ByteBuffer(slices, 4);
+  }};
 };
 
 // What one gets by filling generated messages from a table in memory.

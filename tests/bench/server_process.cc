@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bench/echo_server.h"
+#include "tests/bench/bare_server.h"
 #include "tests/bench/rpc_servers.h"
 
 extern char** environ;

@@ -113,106 +113,79 @@ TEST(Scheduler, LateWorkDoesNotBegin) {
   EXPECT_EQ(slices, 0);
 }
 
-TEST(Scheduler, SmallWorkGoesFirstButLargeWorkIsNotStarved) {
-  Scheduler scheduler(1);
-  Gate gate;
-  auto blocker = Submit(scheduler, Rows(1, 1, [&](RowRange) {
-                          gate.Wait();
-                          return absl::OkStatus();
-                        }));
-  gate.AwaitWaiting(1);
-  std::string order;
-  std::vector<std::future<StageReport>> all;
-  all.push_back(Submit(scheduler, Rows(3, 1, [&](RowRange) { return order += 'L', absl::OkStatus(); }, Lane::kLarge)));
-  for (int i = 0; i < 20; ++i) {
-    all.push_back(Submit(scheduler, Rows(1, 1, [&](RowRange) { return order += 's', absl::OkStatus(); })));
+// One worker, kept busy until Run: so that what waits is all there when its order is decided.
+class InOrder {
+ public:
+  InOrder() {
+    blocker_ = Submit(scheduler_, Rows(1, 1, [this](RowRange) {
+                        gate_.Wait();
+                        return absl::OkStatus();
+                      }));
+    gate_.AwaitWaiting(1);
   }
-  EXPECT_EQ(scheduler.queue_length(), 21);
-  EXPECT_GT(scheduler.oldest_age_seconds(), 0);
-  gate.Open();
-  for (auto& one : all) EXPECT_TRUE(one.get().status.ok());
-  EXPECT_EQ(order, "ssssLssssLssssLssssssss");
-  EXPECT_EQ(scheduler.queue_length(), 0);
-  EXPECT_EQ(scheduler.oldest_age_seconds(), 0);
-}
+  // Each slice of the stage writes `name`.
+  void Add(char name, uint64_t peer, int64_t rows, Lane lane = Lane::kSmall) {
+    Stage stage = Rows(rows, 1, [this, name](RowRange) { return order_ += name, absl::OkStatus(); }, lane);
+    auto context = std::make_shared<CallContext>();
+    context->peer = peer;
+    stage.context = std::move(context);
+    all_.push_back(Submit(scheduler_, std::move(stage)));
+  }
+  std::string Run() {
+    gate_.Open();
+    for (auto& one : all_) EXPECT_TRUE(one.get().status.ok());
+    return order_;
+  }
+  Scheduler& scheduler() { return scheduler_; }
 
-Stage From(uint64_t peer, Stage stage) {
-  auto context = std::make_shared<CallContext>();
-  context->peer = peer;
-  stage.context = std::move(context);
-  return stage;
+ private:
+  Gate gate_;
+  std::string order_;
+  std::vector<std::future<StageReport>> all_;
+  std::future<StageReport> blocker_;
+  Scheduler scheduler_{1};  // last: it ends before what its stages use
+};
+
+TEST(Scheduler, SmallWorkGoesFirstButLargeWorkIsNotStarved) {
+  InOrder work;
+  work.Add('L', 0, 3, Lane::kLarge);
+  for (int i = 0; i < 20; ++i) work.Add('s', 0, 1);
+  EXPECT_EQ(work.scheduler().queue_length(), 21);
+  EXPECT_GT(work.scheduler().oldest_age_seconds(), 0);
+  EXPECT_EQ(work.Run(), "ssssLssssLssssLssssssss");
+  EXPECT_EQ(work.scheduler().queue_length(), 0);
+  EXPECT_EQ(work.scheduler().oldest_age_seconds(), 0);
 }
 
 TEST(Scheduler, PeersTakeTurns) {
-  for (const Lane lane : {Lane::kSmall, Lane::kLarge}) {
-    Scheduler scheduler(1);
-    Gate gate;
-    auto blocker = Submit(scheduler, Rows(1, 1, [&](RowRange) {
-                            gate.Wait();
-                            return absl::OkStatus();
-                          }));
-    gate.AwaitWaiting(1);
-    std::string order;
-    std::vector<std::future<StageReport>> all;
-    const auto submit = [&](char name, uint64_t peer, int64_t rows) {
-      all.push_back(Submit(
-          scheduler, From(peer, Rows(rows, 1, [&order, name](RowRange) { return order += name, absl::OkStatus(); }, lane))));
-    };
-    // Of one slice each; the fifth and later ones of a lane do not begin before an earlier one has ended.
-    for (int i = 0; i < 8; ++i) submit('a', 1, 1);
-    for (int i = 0; i < 2; ++i) submit('b', 2, 1);
-    submit('c', 3, 1);
-    gate.Open();
-    for (auto& one : all) EXPECT_TRUE(one.get().status.ok());
-    if (lane == Lane::kSmall) {
-      EXPECT_EQ(order, "abcabaaaaaa");
-    } else {
-      EXPECT_LT(order.rfind('b'), 6u) << order;
-      EXPECT_LT(order.find('c'), 4u) << order;
-    }
-  }
+  const auto order = [](Lane lane) {
+    InOrder work;
+    for (int i = 0; i < 8; ++i) work.Add('a', 1, 1, lane);
+    for (int i = 0; i < 2; ++i) work.Add('b', 2, 1, lane);
+    work.Add('c', 3, 1, lane);
+    return work.Run();
+  };
+  EXPECT_EQ(order(Lane::kSmall), "abcabaaaaaa");
+  // The four that are due first take turns.
+  const std::string large = order(Lane::kLarge);
+  EXPECT_LT(large.rfind('b'), 6u) << large;
+  EXPECT_LT(large.find('c'), 4u) << large;
 }
 
 // Turns are counted in slices: who had many waits for who had few.
 TEST(Scheduler, LongWorkCountsForMore) {
-  Scheduler scheduler(1);
-  Gate gate;
-  auto blocker = Submit(scheduler, Rows(1, 1, [&](RowRange) {
-                          gate.Wait();
-                          return absl::OkStatus();
-                        }));
-  gate.AwaitWaiting(1);
-  std::string order;
-  std::vector<std::future<StageReport>> all;
-  const auto submit = [&](char name, uint64_t peer, int64_t rows) {
-    all.push_back(
-        Submit(scheduler, From(peer, Rows(rows, 1, [&order, name](RowRange) { return order += name, absl::OkStatus(); }))));
-  };
-  submit('A', 1, 3);
-  submit('a', 1, 1);
-  for (int i = 0; i < 4; ++i) submit('b', 2, 1);
-  gate.Open();
-  for (auto& one : all) EXPECT_TRUE(one.get().status.ok());
-  EXPECT_EQ(order, "AAAbbbab");
+  InOrder work;
+  work.Add('A', 1, 3);
+  work.Add('a', 1, 1);
+  for (int i = 0; i < 4; ++i) work.Add('b', 2, 1);
+  EXPECT_EQ(work.Run(), "AAAbbbab");
 }
 
 TEST(Scheduler, LargeStagesTakeTurns) {
-  Scheduler scheduler(1);
-  Gate gate;
-  auto blocker = Submit(scheduler, Rows(1, 1, [&](RowRange) {
-                          gate.Wait();
-                          return absl::OkStatus();
-                        }));
-  gate.AwaitWaiting(1);
-  std::vector<int> slices_before_first_end(2);
-  std::string order;
-  std::vector<std::future<StageReport>> all;
-  for (char name : {'a', 'b'}) {
-    all.push_back(
-        Submit(scheduler, Rows(4, 1, [&order, name](RowRange) { return order += name, absl::OkStatus(); }, Lane::kLarge)));
-  }
-  gate.Open();
-  for (auto& one : all) EXPECT_TRUE(one.get().status.ok());
+  InOrder work;
+  work.Add('a', 0, 4, Lane::kLarge);
+  work.Add('b', 0, 4, Lane::kLarge);
+  const std::string order = work.Run();
   EXPECT_TRUE(order == "abababab" || order == "babababa") << order;
 }
 

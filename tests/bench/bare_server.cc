@@ -1,20 +1,21 @@
-#include "tests/bench/echo_server.h"
+#include "tests/bench/bare_server.h"
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tests/bench/rpc_servers.h"
 
 namespace phasor::bench {
 
-struct BareEchoServer::Call {
+struct BareServer::Call {
   grpc::GenericServerContext context;
   grpc::GenericServerAsyncReaderWriter stream{&context};
   grpc::ByteBuffer request, response;
   enum { kNew, kRead, kWritten } state = kNew;
 };
 
-BareEchoServer::BareEchoServer() : memory_(size_t{68} << 20, '\0') {
+BareServer::BareServer(Answer answer) : answer_(std::move(answer)) {
   grpc::ServerBuilder builder;
   builder.RegisterAsyncGenericService(&service_);
   queue_ = builder.AddCompletionQueue();
@@ -22,18 +23,18 @@ BareEchoServer::BareEchoServer() : memory_(size_t{68} << 20, '\0') {
   thread_ = std::thread([this] { Serve(); });
 }
 
-BareEchoServer::~BareEchoServer() {
+BareServer::~BareServer() {
   server_->Shutdown(std::chrono::system_clock::now());
   queue_->Shutdown();
   thread_.join();
 }
 
-void BareEchoServer::Post() {
+void BareServer::Post() {
   Call* call = new Call;
   service_.RequestCall(&call->context, &call->stream, queue_.get(), queue_.get(), call);
 }
 
-void BareEchoServer::Serve() {
+void BareServer::Serve() {
   Post();
   void* tag = nullptr;
   bool ok = false;
@@ -46,21 +47,25 @@ void BareEchoServer::Serve() {
       call->state = Call::kRead;
       call->stream.Read(&call->request, call);
     } else {
-      std::vector<grpc::Slice> slices;
-      static_cast<void>(call->request.Dump(&slices));
-      size_t at = 0;
-      for (const grpc::Slice& slice : slices) {
-        std::memcpy(memory_.data() + at, slice.begin(), slice.size());
-        at += slice.size();
-      }
-      slices.clear();
-      call->request.Clear();
-      const grpc::Slice all(memory_.data(), at, grpc::Slice::STATIC_SLICE);
-      call->response = grpc::ByteBuffer(&all, 1);
+      call->response = answer_(&call->request);
       call->state = Call::kWritten;
       call->stream.WriteAndFinish(call->response, {}, grpc::Status::OK, call);
     }
   }
+}
+
+grpc::ByteBuffer BareEchoServer::Echo(grpc::ByteBuffer* request) {
+  std::vector<grpc::Slice> slices;
+  static_cast<void>(request->Dump(&slices));
+  size_t at = 0;
+  for (const grpc::Slice& slice : slices) {
+    std::memcpy(memory_.data() + at, slice.begin(), slice.size());
+    at += slice.size();
+  }
+  slices.clear();
+  request->Clear();
+  const grpc::Slice all(memory_.data(), at, grpc::Slice::STATIC_SLICE);
+  return grpc::ByteBuffer(&all, 1);
 }
 
 }  // namespace phasor::bench
