@@ -1,0 +1,20 @@
+// Every kernel, by its parameters.
+#ifndef PHASOR_KERNELS_CUDA_KERNEL_LIST_H_
+#define PHASOR_KERNELS_CUDA_KERNEL_LIST_H_
+
+#include <variant>
+
+#include "kernels/cuda/toeplitz.h"
+
+namespace phasor::cuda {
+
+// Plain values: addresses are the device's. Each has works(), see launch.h.
+using KernelParams = std::variant<ToeplitzParams>;
+
+inline int64_t WorksOf(const KernelParams& params) {
+  return std::visit([](const auto& p) { return p.works(); }, params);
+}
+
+}  // namespace phasor::cuda
+
+#endif  // PHASOR_KERNELS_CUDA_KERNEL_LIST_H_

@@ -1,0 +1,25 @@
+// The lowerings of the tasks that devices run, by overload; kernels/cuda/lowering.cc has the list.
+#ifndef PHASOR_KERNELS_CUDA_LOWER_H_
+#define PHASOR_KERNELS_CUDA_LOWER_H_
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "kernels/backend.h"
+#include "kernels/cuda/lowering.h"
+
+namespace phasor::cuda {
+
+using LoweredOr = absl::StatusOr<std::unique_ptr<Lowered>>;
+
+LoweredOr LowerTask(const ToeplitzTask& task);
+
+// Why a task is left to the CPU.
+inline absl::Status LeftToCpu(const char* reason) { return absl::UnimplementedError(reason); }
+
+}  // namespace phasor::cuda
+
+#endif  // PHASOR_KERNELS_CUDA_LOWER_H_

@@ -1,0 +1,71 @@
+// A task cut for a device: what a range of its rows reads and writes on the host, and the kernels in between.
+#ifndef PHASOR_KERNELS_CUDA_LOWERING_H_
+#define PHASOR_KERNELS_CUDA_LOWERING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "kernels/backend.h"
+#include "kernels/cuda/kernel_list.h"
+
+namespace phasor::cuda {
+
+// Host memory: `rows` rows of `row_bytes`, one every `pitch` bytes. On the device they lie without gaps, from an address
+// aligned to 256 bytes. Only the rows' own bytes are read or written.
+struct Strip {
+  std::byte* host = nullptr;
+  int64_t row_bytes = 0;
+  int64_t rows = 1;
+  int64_t pitch = 0;  // of no matter with one row
+
+  int64_t bytes() const { return row_bytes * rows; }
+};
+
+// Host bytes that every chunk of a task reads. id: names the content for the life of the process, so that a copy on the
+// device can serve later calls; 0: the task's alone.
+struct Constant {
+  const void* host = nullptr;
+  int64_t bytes = 0;
+  uint64_t id = 0;
+};
+
+// What one chunk moves. The device memory of output i is that of input in_place[i] where in_place has such an entry ≥ 0.
+struct Transfers {
+  std::vector<Strip> inputs;
+  std::vector<Strip> outputs;
+  std::vector<int> in_place;  // per output, or empty
+};
+
+// Device addresses, in the order of Lowered::constants() and of Transfers.
+struct Addresses {
+  std::span<std::byte* const> constants, inputs, outputs;
+};
+
+// Immutable and thread-safe. Keeps what its constants point to, where the task does not.
+class Lowered {
+ public:
+  virtual ~Lowered() = default;
+
+  virtual std::span<const Constant> constants() const = 0;
+  // Bytes that a row moves in and out, about: chunks are cut by it. ≥ 1.
+  virtual int64_t bytes_per_row() const = 0;
+  // A chunk begins at a multiple of this many rows, counted from row 0 of the task (or where the range begins). ≥ 1.
+  virtual int64_t rows_per_cut() const { return 1; }
+  virtual Transfers TransfersOf(RowRange rows) const = 0;
+  // In order, each after the one before has ended.
+  virtual std::vector<KernelParams> Launches(RowRange rows, const Addresses& at) const = 0;
+};
+
+// The task for the device. UNIMPLEMENTED, with a short reason from a closed list ("task", "layout", "dtype", "positions"),
+// where it is left to the CPU; INVALID_ARGUMENT as Backend::Run has it. The task and what it points to must outlive the
+// result.
+absl::StatusOr<std::unique_ptr<Lowered>> Lower(const Task& task);
+
+}  // namespace phasor::cuda
+
+#endif  // PHASOR_KERNELS_CUDA_LOWERING_H_

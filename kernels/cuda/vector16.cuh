@@ -1,0 +1,29 @@
+// 16 bytes at a time: the widest load and store of a thread.
+#ifndef PHASOR_KERNELS_CUDA_VECTOR16_CUH_
+#define PHASOR_KERNELS_CUDA_VECTOR16_CUH_
+
+#include <cstdint>
+
+#include "kernels/core/host_device.h"
+
+namespace phasor::cuda {
+
+// 16 / sizeof(T) elements. Loaded and stored whole where the address is aligned to 16 bytes.
+template <typename T>
+struct alignas(16) Vector16 {
+  static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
+  T at[kCount];
+};
+
+template <typename T>
+PHASOR_HOST_DEVICE inline Vector16<T> Load16(const void* from) {
+  return *static_cast<const Vector16<T>*>(from);
+}
+template <typename T>
+PHASOR_HOST_DEVICE inline void Store16(void* to, const Vector16<T>& value) {
+  *static_cast<Vector16<T>*>(to) = value;
+}
+
+}  // namespace phasor::cuda
+
+#endif  // PHASOR_KERNELS_CUDA_VECTOR16_CUH_
