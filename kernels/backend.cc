@@ -19,22 +19,40 @@
 #include "kernels/cpu/table_rows.h"
 #include "kernels/cpu/toeplitz.h"
 #include "kernels/cpu/window_bias.h"
+#if defined(PHASOR_CUDA)
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cudart_driver.h"
+#endif
 #include "kernels/reference/reference_backend.h"
 
 namespace phasor {
 namespace {
 
-// The list, in the order in which "auto" tries them. A backend that is not built in stays in it, without a maker, so that
-// asking for it by name is answered with the reason.
+// The list, in the order in which "auto" tries them. One that is not built in stays in it, so that asking for it by name is
+// answered with the reason.
 struct Entry {
   std::string_view name;
-  std::unique_ptr<Backend> (*make)();
-  std::string_view reason;  // of having no maker
+  absl::StatusOr<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
+  absl::Status (*probe)();  // whether it can run here; the message says why not
 };
+
+#if defined(PHASOR_CUDA)
+absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(const BackendOptions& options) {
+  return cuda::MakeCudaBackend(cuda::MakeCudartDriver(), MakeCpuBackend(), options);
+}
+absl::Status ProbeCuda() { return cuda::MakeCudartDriver()->Devices().status(); }
+#else
+absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(const BackendOptions&) { return absl::UnavailableError("not built in"); }
+absl::Status ProbeCuda() { return absl::UnavailableError("not built in"); }
+#endif
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(const BackendOptions&) { return MakeCpuBackend(); }
+absl::StatusOr<std::unique_ptr<Backend>> MakeReference(const BackendOptions&) { return MakeReferenceBackend(); }
+absl::Status Always() { return absl::OkStatus(); }
+
 constexpr Entry kBackends[] = {
-    {"cuda", nullptr, "not built in"},
-    {"cpu", &MakeCpuBackend, ""},
-    {"reference", &MakeReferenceBackend, ""},
+    {"cuda", &MakeCuda, &ProbeCuda},
+    {"cpu", &MakeCpu, &Always},
+    {"reference", &MakeReference, &Always},
 };
 
 struct SliceRows {
@@ -67,19 +85,37 @@ struct SliceRows {
 
 }  // namespace
 
+std::string_view Name(CpuReason reason) {
+  constexpr std::string_view kNames[kCpuReasons] = {"small", "task", "layout", "dtype", "positions", "memory"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+absl::Status Backend::RunAll(std::span<const Task> tasks, std::span<const int64_t> rows, const CancelFlag* cancel) const {
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (absl::Status status = Run(tasks[i], {0, rows[i]}, cancel); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+int64_t Backend::RowsPerSlice(const Task& task) const { return phasor::RowsPerSlice(task); }
+
 std::vector<BackendInfo> ListBackends() {
   std::vector<BackendInfo> list;
-  for (const Entry& entry : kBackends) list.push_back({entry.name, entry.make != nullptr, std::string(entry.reason)});
+  for (const Entry& entry : kBackends) {
+    const absl::Status usable = entry.probe();
+    list.push_back({entry.name, usable.ok(), std::string(usable.message())});
+  }
   return list;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name) {
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name, const BackendOptions& options) {
   std::string names = "auto";
   for (const Entry& entry : kBackends) {
     const bool wanted = name == "auto" || name == entry.name;
-    if (wanted && entry.make != nullptr) return entry.make();
+    const absl::Status usable = entry.probe();
+    if (wanted && usable.ok()) return entry.make(options);
     absl::StrAppend(&names, ", ", std::string(entry.name));
-    if (entry.make == nullptr) absl::StrAppend(&names, " (", std::string(entry.reason), ")");
+    if (!usable.ok()) absl::StrAppend(&names, " (", usable.message(), ")");
   }
   return absl::FailedPreconditionError(absl::StrCat("backend: given ", std::string(name), "; allowed: ", names));
 }

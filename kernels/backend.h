@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -139,8 +140,56 @@ using Task =
                  RelativeProductTask, GridProductTask, ContextualPositionTask, ScoreSumTask, ScoreOutputTask,
                  RelativeValueTask, GatherRowsTask, FourierRowsTask, AddTask, PolarAngleTask, MixedAngleTask, PolarTask>;
 
-// Looked at between small pieces of work. Setting it makes Run return CANCELLED soon; what was written so far stays.
-using CancelFlag = std::atomic<bool>;
+// Why a device left work to the CPU.
+enum class CpuReason : uint8_t {
+  kSmall,      // fewer bytes than a device is worth
+  kTask,       // devices have no such kernel
+  kLayout,     // its tensors cannot be moved without touching bytes between their vectors
+  kDtype,      // no kernel for the type
+  kPositions,  // none for such positions
+  kMemory,     // the device had no memory for it
+};
+inline constexpr int kCpuReasons = 6;
+// "small", "task", "layout", "dtype", "positions", "memory".
+std::string_view Name(CpuReason reason);
+
+// What a caller and the backends that work for it tell each other. True: the caller has no more use for the work. It is
+// looked at between small pieces; Run returns CANCELLED soon, and what was written so far stays.
+class CancelFlag : public std::atomic<bool> {
+ public:
+  using std::atomic<bool>::atomic;
+  using std::atomic<bool>::operator=;
+
+  // Backends that may run work in two places note where they did; others note nothing.
+  void NoteDevice() const { places_.fetch_or(kDeviceBit, std::memory_order_relaxed); }
+  void NoteCpu(CpuReason reason) const { places_.fetch_or(1u << static_cast<int>(reason), std::memory_order_relaxed); }
+  bool ran_on_device() const { return (places_.load(std::memory_order_relaxed) & kDeviceBit) != 0; }
+  bool ran_on_cpu(CpuReason reason) const {
+    return (places_.load(std::memory_order_relaxed) >> static_cast<int>(reason) & 1) != 0;
+  }
+
+ private:
+  static constexpr uint32_t kDeviceBit = uint32_t{1} << 31;
+  mutable std::atomic<uint32_t> places_{0};
+};
+
+// What a backend of devices counts; cumulative but for memory.
+struct DeviceStats {
+  int id = 0;
+  std::string name;                                          // "NVIDIA H200"
+  std::string compute_capability;                            // "9.0"
+  int64_t total_bytes = 0, free_bytes = 0;                   // of the device's memory
+  int64_t used_bytes = 0, kept_bytes = 0, budget_bytes = 0;  // of this process: in use, kept for the next use, at most
+  int64_t table_bytes = 0, tables = 0, table_hits = 0, table_uploads = 0, table_evictions = 0;
+  double copy_in_seconds = 0, kernel_seconds = 0, copy_out_seconds = 0;  // measured by the device
+  int64_t bytes_in = 0, bytes_out = 0, launches = 0;
+  int64_t grouped_launches = 0, grouped_tasks = 0;  // launches that served several tasks, and those tasks
+};
+struct BackendStats {
+  std::vector<DeviceStats> devices;
+  std::array<int64_t, kCpuReasons> left_to_cpu{};  // runs, by reason
+  int64_t out_of_memory = 0, device_lost = 0, other_errors = 0;
+};
 
 class Backend {
  public:
@@ -154,9 +203,17 @@ class Backend {
   // range or a null output is INVALID_ARGUMENT all the same. `cancel` may be null. Errors: CANCELLED, INVALID_ARGUMENT,
   // UNIMPLEMENTED.
   virtual absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const = 0;
+  // Runs all rows of several tasks that do not depend on one another, on the calling thread. Errors: the first one; the
+  // others' outputs are undefined then.
+  virtual absl::Status RunAll(std::span<const Task> tasks, std::span<const int64_t> rows, const CancelFlag* cancel) const;
+  // Rows that callers give Run at once: about a millisecond's work, at least 1.
+  virtual int64_t RowsPerSlice(const Task& task) const;
+  // Bytes of input that are best worked on in one go: what fits in a core's cache, or what fills a device's pipeline.
+  virtual int64_t BytesAtOnce() const { return int64_t{256} << 10; }
+  virtual BackendStats stats() const { return {}; }
 };
 
-// Backends compiled in, in priority order, each with whether it can run here and why not.
+// Backends in priority order, each with whether it can run here and why not.
 struct BackendInfo {
   std::string_view name;
   bool usable;
@@ -164,8 +221,19 @@ struct BackendInfo {
 };
 std::vector<BackendInfo> ListBackends();
 
+// Of backends that have devices; the others need none.
+struct BackendOptions {
+  std::vector<int> devices;                       // ids; empty: all
+  int64_t device_bytes = 0;                       // of each device's memory, at most; 0: half of what is free at the start
+  int64_t min_device_bytes = int64_t{512} << 10;  // work that moves less stays on the CPU
+  bool cpu_when_out_of_memory = true;             // else RESOURCE_EXHAUSTED
+  // Called once, on the thread that noticed: a device's state is lost, and with it this backend; Run answers UNAVAILABLE
+  // from now on.
+  std::function<void(const absl::Status&)> on_device_lost;
+};
+
 // "auto": the first usable one. A name that is unknown or not usable: FAILED_PRECONDITION that lists the names.
-absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name);
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name, const BackendOptions& options = {});
 
 // Rows that Run handles in about a millisecond or less on one core; callers that promise to react quickly cut by it. At
 // least 1.

@@ -1,6 +1,16 @@
 #include "kernels/program.h"
 
+#include <algorithm>
+
 namespace phasor {
+
+int64_t RowsPerSlice(const Backend& backend, const ProgramStep& step) {
+  if (const Task* task = std::get_if<Task>(&step.work)) {
+    const int64_t here = backend.RowsPerSlice(*task);
+    if (here > RowsPerSlice(*task)) return here;
+  }
+  return std::max(step.rows_per_slice, int64_t{1});
+}
 
 absl::Status RunStep(const Backend& backend, const ProgramStep& step, RowRange rows, const CancelFlag* cancel) {
   if (rows.begin >= rows.end) return absl::OkStatus();

@@ -46,6 +46,9 @@ struct ProgramStep {
   }
 };
 
+// Rows to give RunStep at once: the step's own number, or what fills a device's pipeline.
+int64_t RowsPerSlice(const Backend& backend, const ProgramStep& step);
+
 // Runs the rows of one step. Errors: the task's.
 absl::Status RunStep(const Backend& backend, const ProgramStep& step, RowRange rows, const CancelFlag* cancel);
 

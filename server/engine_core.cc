@@ -27,7 +27,7 @@ class TileBuild {
     return {std::max(first, -last) - first, std::min(first + kTileRows - 1, last) - first + 1};
   }
 
-  int64_t rows_per_slice() const { return RowsPerSlice(TaskInto(nullptr)); }
+  int64_t rows_per_slice() const { return core_->backend->RowsPerSlice(TaskInto(nullptr)); }
 
   absl::Status Run(RowRange slice) {
     std::call_once(prepared_, [this] { Prepare(); });

@@ -58,7 +58,7 @@ class TableJob final : public PrecomputeJob {
 
   std::vector<Step> Steps() override {
     if (out_ == nullptr) return {};
-    int64_t per_slice = RowsPerSlice(AssembleInto(0));
+    int64_t per_slice = core()->backend->RowsPerSlice(AssembleInto(0));
     if (!tiles().complete()) per_slice = std::max<int64_t>(1, std::min(per_slice, rows_.rows_per_slice()) / 2);
     return {{request_.positions.count, per_slice, static_cast<decltype(Step::run)>(&TableJob::Write)}};
   }

@@ -103,7 +103,7 @@ int64_t TableRows::rows_per_slice() const {
   task.row_stride = task.plan->pairs();
   static constexpr int64_t kNoId = 0;
   task.positions.ids = std::span(&kNoId, positions->ids.empty() ? 0 : 1);
-  return RowsPerSlice(task);
+  return core->backend->RowsPerSlice(task);
 }
 
 }  // namespace phasor::server

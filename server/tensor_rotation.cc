@@ -4,11 +4,6 @@
 #include <cstring>
 
 namespace phasor::server {
-namespace {
-
-constexpr int64_t kBytesInCache = int64_t{256} << 10;
-
-}  // namespace
 
 Gather::Gather(const Chunks& pieces) : pieces_(pieces) {
   int64_t start = 0;
@@ -77,7 +72,7 @@ absl::Status TensorRotation::Rotate(RowRange tokens, const CancelFlag* cancel) c
 int64_t TensorRotation::tokens_per_slice() const {
   RotateTask task = TaskFor(0, 0);
   task.tokens = tokens();
-  int64_t per_slice = RowsPerSlice(task);
+  int64_t per_slice = rows_.core->backend->RowsPerSlice(task);
   if (!rows_.tiles->complete()) per_slice = std::min(per_slice, rows_.rows_per_slice());
   return std::max<int64_t>(1, per_slice / 2);
 }
@@ -90,7 +85,7 @@ bool TensorRotation::TokensAreConsecutive() const {
 
 absl::Status TensorRotation::GatherAndRotate(const Gather& gather, RowRange tokens, const CancelFlag* cancel) const {
   const int64_t token_bytes = tensor_.sequence_stride * SizeOf(tensor_.dtype);
-  const int64_t step = std::max<int64_t>(1, kBytesInCache / token_bytes);
+  const int64_t step = std::max<int64_t>(1, rows_.core->backend->BytesAtOnce() / token_bytes);
   for (int64_t token = tokens.begin; token < tokens.end; token += step) {
     const int64_t end = std::min(tokens.end, token + step);
     const int64_t first_byte = token * token_bytes;

@@ -136,7 +136,7 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
     const ProgramStep& step = steps_[next];
     Stage stage;
     stage.rows = step.rows;
-    stage.rows_per_slice = std::max(step.rows_per_slice, int64_t{1});
+    stage.rows_per_slice = RowsPerSlice(*call_->core()->backend, step);
     stage.run = [self = this->shared_from_this(), &step](RowRange rows) {
       return RunStep(*self->call_->core()->backend, step, rows, &self->call_->context()->cancelled);
     };

@@ -61,6 +61,10 @@ class Lowered {
   virtual std::vector<KernelParams> Launches(RowRange rows, const Addresses& at) const = 0;
 };
 
+// Bytes that a row of such a task moves, about, where devices have a kernel for it; else 0. For cutting work: it looks at
+// shapes and types only.
+int64_t MovedBytesPerRow(const Task& task);
+
 // The task for the device. UNIMPLEMENTED, with a short reason from a closed list ("task", "layout", "dtype", "positions"),
 // where it is left to the CPU; INVALID_ARGUMENT as Backend::Run has it. The task and what it points to must outlive the
 // result.

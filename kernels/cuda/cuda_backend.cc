@@ -1,0 +1,184 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/lowering.h"
+#include "kernels/cuda/pipeline.h"
+
+namespace phasor::cuda {
+namespace {
+
+// What Run is given at once: a millisecond of a fast bus, and several chunks for its pipeline.
+constexpr int64_t kSliceBytes = int64_t{32} << 20;
+
+CpuReason ReasonOf(const absl::Status& unimplemented) {
+  for (int i = 0; i < kCpuReasons; ++i) {
+    if (unimplemented.message() == absl::string_view(Name(static_cast<CpuReason>(i)).data()))
+      return static_cast<CpuReason>(i);
+  }
+  return CpuReason::kTask;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu, const BackendOptions& options,
+              std::vector<std::unique_ptr<Device>> devices)
+      : driver_(std::move(driver)), cpu_(std::move(cpu)), options_(options), devices_(std::move(devices)) {}
+
+  std::string_view name() const override { return "cuda"; }
+
+  std::string description() const override {
+    std::vector<std::string> names;
+    for (const auto& device : devices_) {
+      const DeviceInfo& info = device->info();
+      names.push_back(absl::StrCat(info.id, ": ", info.name, " (compute capability ", info.major, ".", info.minor, ")"));
+    }
+    return absl::StrCat(absl::StrJoin(names, ", "), "; small work on ", cpu_->description());
+  }
+
+  absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const override {
+    if (lost_.load(std::memory_order_relaxed)) return Lost();
+    const auto lowered = Lower(task);
+    if (!lowered.ok()) {
+      if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
+      return RunOnCpu(ReasonOf(lowered.status()), task, rows, cancel);
+    }
+    const int64_t bytes = BytesOf(**lowered, rows);
+    if (bytes < options_.min_device_bytes) return RunOnCpu(CpuReason::kSmall, task, rows, cancel);
+    bool began = false;
+    absl::Status status = RunOnDevice(**lowered, rows, bytes, cancel, &began);
+    if (IsOutOfMemory(status) && !began && options_.cpu_when_out_of_memory) {
+      return RunOnCpu(CpuReason::kMemory, task, rows, cancel);
+    }
+    return status;
+  }
+
+  int64_t RowsPerSlice(const Task& task) const override {
+    const int64_t on_cpu = cpu_->RowsPerSlice(task);
+    const int64_t row_bytes = MovedBytesPerRow(task);
+    return row_bytes > 0 ? std::max(on_cpu, kSliceBytes / row_bytes) : on_cpu;
+  }
+
+  int64_t BytesAtOnce() const override { return kSliceBytes; }
+
+  BackendStats stats() const override {
+    BackendStats stats;
+    for (const auto& device : devices_) stats.devices.push_back(device->stats());
+    for (int i = 0; i < kCpuReasons; ++i) {
+      stats.left_to_cpu[static_cast<size_t>(i)] = left_to_cpu_[static_cast<size_t>(i)].load(std::memory_order_relaxed);
+    }
+    stats.out_of_memory = out_of_memory_.load(std::memory_order_relaxed);
+    stats.device_lost = lost_.load(std::memory_order_relaxed) ? 1 : 0;
+    stats.other_errors = other_errors_.load(std::memory_order_relaxed);
+    return stats;
+  }
+
+ private:
+  static absl::Status Lost() { return absl::UnavailableError("the device is lost; this server is ending"); }
+
+  static int64_t BytesOf(const Lowered& lowered, RowRange rows) {
+    int64_t bytes = lowered.bytes_per_row() * (rows.end - rows.begin);
+    for (const Constant& constant : lowered.constants()) bytes += constant.id == 0 ? constant.bytes : 0;
+    return bytes;
+  }
+
+  absl::Status RunOnCpu(CpuReason reason, const Task& task, RowRange rows, const CancelFlag* cancel) const {
+    left_to_cpu_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    if (cancel != nullptr) cancel->NoteCpu(reason);
+    return cpu_->Run(task, rows, cancel);
+  }
+
+  // The one with the least to do.
+  Device& Choose() const {
+    return **std::min_element(devices_.begin(), devices_.end(), [](const auto& a, const auto& b) {
+      return a->load().load(std::memory_order_relaxed) < b->load().load(std::memory_order_relaxed);
+    });
+  }
+
+  absl::Status RunOnDevice(const Lowered& lowered, RowRange rows, int64_t bytes, const CancelFlag* cancel,
+                           bool* began) const {
+    Device& device = Choose();
+    device.load().fetch_add(bytes, std::memory_order_relaxed);
+    absl::Status status = Attempt(device, lowered, rows, cancel, began);
+    if (IsOutOfMemory(status)) {
+      out_of_memory_.fetch_add(1, std::memory_order_relaxed);
+      if (!*began) {
+        device.ReleaseUnused();
+        status = Attempt(device, lowered, rows, cancel, began);
+      }
+    }
+    device.load().fetch_sub(bytes, std::memory_order_relaxed);
+    if (status.ok()) {
+      if (cancel != nullptr) cancel->NoteDevice();
+      return status;
+    }
+    if (IsDeviceLost(status)) {
+      if (!lost_.exchange(true) && options_.on_device_lost) options_.on_device_lost(status);
+      return Lost();
+    }
+    if (!IsOutOfMemory(status) && !absl::IsCancelled(status)) other_errors_.fetch_add(1, std::memory_order_relaxed);
+    return status;
+  }
+
+  absl::Status Attempt(Device& device, const Lowered& lowered, RowRange rows, const CancelFlag* cancel, bool* began) const {
+    auto lane = device.TakeLane();
+    if (!lane.ok()) return lane.status();
+    DeviceTimes times;
+    const absl::Status status = RunPipeline(lowered, rows, cancel, {}, **lane, &times, began);
+    device.Add(times, 0);
+    return status;
+  }
+
+  const std::shared_ptr<Driver> driver_;
+  const std::unique_ptr<Backend> cpu_;
+  const BackendOptions options_;
+  const std::vector<std::unique_ptr<Device>> devices_;
+  mutable std::atomic<bool> lost_{false};
+  mutable std::array<std::atomic<int64_t>, kCpuReasons> left_to_cpu_{};
+  mutable std::atomic<int64_t> out_of_memory_{0}, other_errors_{0};
+};
+
+// Half of what is free, so that whoever else uses the device has room.
+absl::StatusOr<int64_t> BudgetOf(Driver& driver, const DeviceInfo& info, const BackendOptions& options) {
+  if (options.device_bytes > 0) return std::min(options.device_bytes, info.total_bytes);
+  auto free = driver.FreeBytes(info.id);
+  if (!free.ok()) return free.status();
+  return *free / 2;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu,
+                                                         const BackendOptions& options) {
+  auto found = driver->Devices();
+  if (!found.ok()) return found.status();
+  std::vector<std::unique_ptr<Device>> devices;
+  for (const DeviceInfo& info : *found) {
+    if (!options.devices.empty() &&
+        std::find(options.devices.begin(), options.devices.end(), info.id) == options.devices.end()) {
+      continue;
+    }
+    auto budget = BudgetOf(*driver, info, options);
+    if (!budget.ok()) return budget.status();
+    devices.push_back(std::make_unique<Device>(driver.get(), info, *budget));
+  }
+  for (const int id : options.devices) {
+    const bool known = std::any_of(found->begin(), found->end(), [&](const DeviceInfo& info) { return info.id == id; });
+    if (!known) {
+      return absl::InvalidArgumentError(absl::StrCat("device: given ", id, "; allowed: 0 … ", found->size() - 1));
+    }
+  }
+  return std::make_unique<CudaBackend>(std::move(driver), std::move(cpu), options, std::move(devices));
+}
+
+}  // namespace phasor::cuda

@@ -1,0 +1,195 @@
+#include <cuda_runtime.h>
+
+#include <string>
+#include <utility>
+
+#include "kernels/cuda/cudart_driver.h"
+#include "kernels/cuda/kernels.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace phasor::cuda {
+
+namespace {
+
+struct CudartStream {
+  int device = 0;
+  int64_t resident_blocks = 1;
+  cudaStream_t stream = nullptr;
+};
+
+CudartStream* Of(Driver::Stream stream) { return reinterpret_cast<CudartStream*>(stream); }
+cudaEvent_t Of(Driver::Event event) { return reinterpret_cast<cudaEvent_t>(event); }
+
+// Bodies are POD: they travel in the kernel's parameters.
+template <typename Body>
+__global__ void __launch_bounds__(kBlockThreads) RunBody(const __grid_constant__ Body body) {
+  body(
+      GridThread{static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, static_cast<int64_t>(gridDim.x) * blockDim.x});
+}
+
+absl::StatusCode CodeOf(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return absl::StatusCode::kResourceExhausted;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorInitializationError:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
+    case cudaErrorStubLibrary:
+      return absl::StatusCode::kUnavailable;
+    // The context cannot be used after these.
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+      return absl::StatusCode::kAborted;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+absl::Status StatusOf(cudaError_t error) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();  // an error that does not last must not show in the next call
+  return absl::Status(CodeOf(error), std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error));
+}
+
+class CudartDriver final : public Driver {
+ public:
+  absl::StatusOr<std::vector<DeviceInfo>> Devices() override {
+    int count = 0;  // left alone where there is no driver
+    if (absl::Status status = StatusOf(cudaGetDeviceCount(&count)); !status.ok()) return status;
+    if (count == 0) return absl::UnavailableError("no device");
+    std::vector<DeviceInfo> devices;
+    for (int id = 0; id < count; ++id) {
+      cudaDeviceProp properties;
+      if (absl::Status status = StatusOf(cudaGetDeviceProperties(&properties, id)); !status.ok()) return status;
+      devices.push_back({id, properties.name, properties.major, properties.minor,
+                         static_cast<int64_t>(properties.totalGlobalMem), ResidentBlocks(properties)});
+    }
+    return devices;
+  }
+
+  absl::StatusOr<int64_t> FreeBytes(int device) override {
+    size_t free = 0, total = 0;
+    absl::Status status = Select(device);
+    if (status.ok()) status = StatusOf(cudaMemGetInfo(&free, &total));
+    if (!status.ok()) return status;
+    return static_cast<int64_t>(free);
+  }
+
+  absl::StatusOr<std::byte*> Allocate(int device, int64_t bytes) override {
+    void* memory = nullptr;
+    absl::Status status = Select(device);
+    if (status.ok()) status = StatusOf(cudaMalloc(&memory, static_cast<size_t>(bytes)));
+    if (!status.ok()) return status;
+    return static_cast<std::byte*>(memory);
+  }
+  void Free(int device, std::byte* memory) override {
+    if (Select(device).ok()) StatusOf(cudaFree(memory)).IgnoreError();
+  }
+  absl::StatusOr<std::byte*> AllocatePinned(int64_t bytes) override {
+    void* memory = nullptr;
+    // For every device.
+    const cudaError_t error = cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
+    if (absl::Status status = StatusOf(error); !status.ok()) return status;
+    return static_cast<std::byte*>(memory);
+  }
+  void FreePinned(std::byte* memory) override { StatusOf(cudaFreeHost(memory)).IgnoreError(); }
+  absl::Status Pin(std::byte* memory, int64_t bytes) override {
+    return StatusOf(cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable));
+  }
+  void Unpin(std::byte* memory) override { StatusOf(cudaHostUnregister(memory)).IgnoreError(); }
+
+  absl::StatusOr<Stream> CreateStream(int device) override {
+    auto made = std::make_unique<CudartStream>();
+    made->device = device;
+    cudaDeviceProp properties;
+    absl::Status status = Select(device);
+    if (status.ok()) status = StatusOf(cudaGetDeviceProperties(&properties, device));
+    if (status.ok()) status = StatusOf(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking));
+    if (!status.ok()) return status;
+    made->resident_blocks = ResidentBlocks(properties);
+    return Stream{reinterpret_cast<uintptr_t>(made.release())};
+  }
+  void DestroyStream(Stream stream) override {
+    const std::unique_ptr<CudartStream> owned(Of(stream));
+    StatusOf(cudaStreamDestroy(owned->stream)).IgnoreError();
+  }
+  absl::StatusOr<Event> CreateEvent(int device) override {
+    cudaEvent_t event = nullptr;
+    absl::Status status = Select(device);
+    // Whoever waits for it gives its core away.
+    if (status.ok()) status = StatusOf(cudaEventCreateWithFlags(&event, cudaEventBlockingSync));
+    if (!status.ok()) return status;
+    return Event{reinterpret_cast<uintptr_t>(event)};
+  }
+  void DestroyEvent(Event event) override { StatusOf(cudaEventDestroy(Of(event))).IgnoreError(); }
+
+  absl::Status Record(Event event, Stream stream) override {
+    if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
+    return StatusOf(cudaEventRecord(Of(event), Of(stream)->stream));
+  }
+  absl::Status Wait(Stream stream, Event event) override {
+    if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
+    return StatusOf(cudaStreamWaitEvent(Of(stream)->stream, Of(event), 0));
+  }
+  absl::Status Synchronize(Event event) override { return StatusOf(cudaEventSynchronize(Of(event))); }
+  absl::StatusOr<double> Seconds(Event from, Event to) override {
+    float milliseconds = 0;
+    if (absl::Status status = StatusOf(cudaEventElapsedTime(&milliseconds, Of(from), Of(to))); !status.ok()) return status;
+    return milliseconds * 1e-3;
+  }
+
+  absl::Status CopyIn(Stream stream, const Strip& from, std::byte* to) override {
+    return Copy(stream, to, from.row_bytes, from.host, from.pitch, from, cudaMemcpyHostToDevice);
+  }
+  absl::Status CopyOut(Stream stream, const std::byte* from, const Strip& to) override {
+    return Copy(stream, to.host, to.pitch, from, to.row_bytes, to, cudaMemcpyDeviceToHost);
+  }
+
+  absl::Status Launch(Stream stream, const KernelParams& params) override {
+    if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
+    const LaunchShape shape = ShapeFor(WorksOf(params), Of(stream)->resident_blocks);
+    VisitBody(params,
+              [&](const auto& body) { RunBody<<<shape.blocks, shape.block_threads, 0, Of(stream)->stream>>>(body); });
+    return StatusOf(cudaGetLastError());
+  }
+
+ private:
+  static int64_t ResidentBlocks(const cudaDeviceProp& properties) {
+    return static_cast<int64_t>(properties.multiProcessorCount) * properties.maxThreadsPerMultiProcessor / kBlockThreads;
+  }
+
+  // The runtime's current device is a thread's own.
+  static absl::Status Select(int device) { return StatusOf(cudaSetDevice(device)); }
+
+  static absl::Status Copy(Stream stream, void* to, int64_t to_pitch, const void* from, int64_t from_pitch,
+                           const Strip& strip, cudaMemcpyKind kind) {
+    if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
+    if (strip.rows == 1) {
+      return StatusOf(cudaMemcpyAsync(to, from, static_cast<size_t>(strip.row_bytes), kind, Of(stream)->stream));
+    }
+    return StatusOf(cudaMemcpy2DAsync(to, static_cast<size_t>(to_pitch), from, static_cast<size_t>(from_pitch),
+                                      static_cast<size_t>(strip.row_bytes), static_cast<size_t>(strip.rows), kind,
+                                      Of(stream)->stream));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Driver> MakeCudartDriver() { return std::make_shared<CudartDriver>(); }
+
+}  // namespace phasor::cuda

@@ -1,0 +1,232 @@
+// The device runtime on the fake device: bits through the pipeline, memory within its budget, and every call made to fail.
+#include "kernels/cuda/cuda_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/kernels/cuda/fake_driver.h"
+
+namespace phasor::cuda {
+namespace {
+
+// A Toeplitz matrix to make, and what it must be.
+struct Matrix {
+  Matrix(int64_t heads, int64_t queries, int64_t keys) : vector(heads * (queries + keys - 1)), out(heads * queries * keys) {
+    for (size_t i = 0; i < vector.size(); ++i) vector[i] = static_cast<uint32_t>(i * 2654435761u);
+    task.heads = heads;
+    task.queries = queries;
+    task.keys = keys;
+    task.vector = vector.data();
+    task.vector_stride = queries + keys - 1;
+    task.out = out.data();
+    Clear();
+  }
+  void Clear() { std::fill(out.begin(), out.end(), 0xeeeeeeee); }
+  RowRange rows() const { return {0, task.heads * task.queries}; }
+  bool Right() const {
+    for (int64_t r = 0; r < rows().end; ++r) {
+      const uint32_t* from = &vector[r / task.queries * task.vector_stride + (task.queries - 1 - r % task.queries)];
+      if (std::memcmp(&out[r * task.keys], from, task.keys * 4) != 0) return false;
+    }
+    return true;
+  }
+  bool Untouched() const {
+    return std::all_of(out.begin(), out.end(), [](uint32_t v) { return v == 0xeeeeeeee; });
+  }
+
+  std::vector<uint32_t> vector, out;
+  ToeplitzTask task;
+};
+
+struct OnFake {
+  explicit OnFake(FakeOptions fake = {}, BackendOptions options = {}) : driver(std::make_shared<FakeDriver>(fake)) {
+    if (options.min_device_bytes == BackendOptions().min_device_bytes) options.min_device_bytes = 0;
+    auto made = MakeCudaBackend(driver, *CreateBackend("cpu"), options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    if (made.ok()) backend = *std::move(made);
+  }
+  std::shared_ptr<FakeDriver> driver;
+  std::unique_ptr<Backend> backend;
+};
+
+TEST(CudaBackendTest, ChunksOverlapAndTheBitsAreRight) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    FakeOptions fake;
+    fake.seed = seed;
+    OnFake s(fake);
+    Matrix m(3, 700, 1500);  // 12 MiB: 4 chunks, a slot twice
+    CancelFlag flag{false};
+    ASSERT_TRUE(s.backend->Run(m.task, m.rows(), &flag).ok());
+    EXPECT_TRUE(m.Right()) << seed;
+    EXPECT_TRUE(flag.ran_on_device());
+    EXPECT_FALSE(flag.ran_on_cpu(CpuReason::kSmall));
+    EXPECT_EQ(s.driver->launches(), 4);
+    const BackendStats stats = s.backend->stats();
+    EXPECT_EQ(stats.devices[0].launches, 4);
+    EXPECT_EQ(stats.devices[0].bytes_out, 3 * 700 * 1500 * 4);
+    EXPECT_GT(stats.devices[0].kernel_seconds, 0);
+    EXPECT_GT(stats.devices[0].used_bytes, 0);
+  }
+}
+
+TEST(CudaBackendTest, SmallWorkAndForeignTasksAreTheCpus) {
+  BackendOptions options;
+  options.min_device_bytes = 4096;
+  OnFake s({}, options);
+  Matrix small(1, 8, 8), large(1, 64, 64);
+  CancelFlag flag{false};
+  ASSERT_TRUE(s.backend->Run(small.task, small.rows(), &flag).ok());
+  EXPECT_TRUE(small.Right());
+  EXPECT_TRUE(flag.ran_on_cpu(CpuReason::kSmall));
+  EXPECT_FALSE(flag.ran_on_device());
+  ASSERT_TRUE(s.backend->Run(large.task, large.rows(), nullptr).ok());
+  EXPECT_TRUE(large.Right());
+  EXPECT_EQ(s.driver->launches(), 1);
+
+  double features[3] = {0, 1, 2}, out[3];
+  PerceptronTask foreign;
+  foreign.features = features;
+  foreign.out = out;
+  foreign.heads = 0;
+  foreign.perceptron = nullptr;
+  CancelFlag other{false};
+  s.backend->Run(foreign, {0, 0}, &other).IgnoreError();
+  EXPECT_TRUE(other.ran_on_cpu(CpuReason::kTask));
+  const BackendStats stats = s.backend->stats();
+  EXPECT_EQ(stats.left_to_cpu[static_cast<size_t>(CpuReason::kSmall)], 1);
+  EXPECT_EQ(stats.left_to_cpu[static_cast<size_t>(CpuReason::kTask)], 1);
+}
+
+TEST(CudaBackendTest, ACancelledCallStopsBetweenChunks) {
+  OnFake s;
+  Matrix m(1, 1000, 1000);
+  CancelFlag flag{true};
+  EXPECT_TRUE(absl::IsCancelled(s.backend->Run(m.task, m.rows(), &flag)));
+  EXPECT_TRUE(m.Untouched());
+  EXPECT_EQ(s.driver->launches(), 0);
+}
+
+TEST(CudaBackendTest, EveryCallMayFail) {
+  // Made once without failures, to know how many calls there are.
+  int64_t calls = 0, before = 0;
+  {
+    OnFake s;
+    Matrix m(1, 1500, 1500);
+    before = s.driver->calls();
+    ASSERT_TRUE(s.backend->Run(m.task, m.rows(), nullptr).ok());
+    calls = s.driver->calls();
+  }
+  ASSERT_GT(calls, before + 30);
+  for (const auto code : {absl::StatusCode::kInternal, absl::StatusCode::kAborted}) {
+    for (int64_t n = 1; n <= calls - before; ++n) {
+      BackendOptions options;
+      int lost = 0;
+      options.on_device_lost = [&](const absl::Status& status) {
+        ++lost;
+        EXPECT_EQ(status.message(), "fakeError");
+      };
+      OnFake s({}, options);
+      Matrix m(1, 1500, 1500);
+      s.driver->FailCall(n, absl::Status(code, "fakeError"));
+      const absl::Status status = s.backend->Run(m.task, m.rows(), nullptr);
+      if (status.ok()) {
+        EXPECT_TRUE(m.Right()) << n;  // a time that could not be read
+        continue;
+      }
+      m.Clear();  // nothing may be written from here on
+      if (code == absl::StatusCode::kAborted) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << n;
+        EXPECT_EQ(lost, 1) << n;
+        EXPECT_EQ(s.backend->Run(m.task, m.rows(), nullptr).code(), absl::StatusCode::kUnavailable);
+        EXPECT_EQ(lost, 1) << n;
+        EXPECT_EQ(s.backend->stats().device_lost, 1);
+        continue;
+      }
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << n;
+      EXPECT_EQ(s.backend->stats().other_errors, 1) << n;
+      // What was on its way has ended before Run did: the next one is right.
+      ASSERT_TRUE(s.backend->Run(m.task, m.rows(), nullptr).ok()) << n;
+      EXPECT_TRUE(m.Right()) << n;
+    }
+  }
+}
+
+TEST(CudaBackendTest, WithoutMemoryTheCpuDoesItOrSaysSo) {
+  for (const bool cpu : {true, false}) {
+    FakeOptions fake;
+    fake.device_bytes = 1 << 20;  // less than a chunk
+    BackendOptions options;
+    options.device_bytes = int64_t{1} << 30;
+    options.cpu_when_out_of_memory = cpu;
+    OnFake s(fake, options);
+    Matrix m(1, 1500, 1500);
+    CancelFlag flag{false};
+    const absl::Status status = s.backend->Run(m.task, m.rows(), &flag);
+    EXPECT_EQ(status.ok(), cpu) << status;
+    EXPECT_EQ(s.backend->stats().out_of_memory, 1);
+    if (cpu) {
+      EXPECT_TRUE(m.Right());
+      EXPECT_TRUE(flag.ran_on_cpu(CpuReason::kMemory));
+    } else {
+      EXPECT_TRUE(absl::IsResourceExhausted(status));
+      EXPECT_TRUE(m.Untouched());
+    }
+  }
+}
+
+TEST(CudaBackendTest, WhatIsKeptMakesRoomBeforeTheSecondAttempt) {
+  for (int64_t failures = 1; failures <= 3; ++failures) {
+    BackendOptions options;
+    options.cpu_when_out_of_memory = false;
+    OnFake s({}, options);
+    Matrix m(1, 1500, 1500), larger(1, 3, 1 << 21);  // a row of 8 MiB: beyond the slots of the first
+    ASSERT_TRUE(s.backend->Run(m.task, m.rows(), nullptr).ok());
+    s.driver->FailAllocations(failures);
+    const absl::Status status = s.backend->Run(larger.task, larger.rows(), nullptr);
+    // The allocation is tried again after kept blocks have gone back, and the work after everything has.
+    EXPECT_EQ(status.code(), failures < 3 ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted) << failures;
+    EXPECT_EQ(larger.Right(), failures < 3) << failures;
+    EXPECT_EQ(s.backend->stats().out_of_memory, failures == 1 ? 0 : 1) << failures;
+  }
+}
+
+TEST(CudaBackendTest, TheDeviceWithTheLeastToDoIsChosen) {
+  FakeOptions fake;
+  fake.devices = 3;
+  BackendOptions options;
+  options.devices = {0, 2};
+  OnFake s(fake, options);
+  ASSERT_EQ(s.backend->stats().devices.size(), 2u);
+  EXPECT_THAT(s.backend->description(), testing::HasSubstr("2: Fake (compute capability 9.0)"));
+  options.devices = {3};
+  const auto unknown = MakeCudaBackend(s.driver, *CreateBackend("cpu"), options);
+  EXPECT_EQ(unknown.status().message(), "device: given 3; allowed: 0 … 2");
+}
+
+TEST(CudaBackendTest, ManyThreadsShareLanesAndDevices) {
+  FakeOptions fake;
+  fake.devices = 2;
+  OnFake s(fake);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 5; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        Matrix m(1, 100 + 37 * t, 500 + i);
+        const absl::Status status = s.backend->Run(m.task, m.rows(), nullptr);
+        if (!status.ok() || !m.Right()) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace phasor::cuda

@@ -1,0 +1,263 @@
+#include "tests/kernels/cuda/fake_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <new>
+#include <utility>
+
+namespace phasor::cuda {
+
+struct FakeStream {
+  int device = 0;
+  std::deque<std::function<bool(bool run)>> queue;  // run false: whether it can; true: does it
+};
+struct FakeEvent {
+  int64_t recorded = 0, happened = 0;
+};
+
+namespace {
+
+constexpr auto kAlignment = std::align_val_t{256};
+
+std::byte* New(int64_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment));
+  std::memset(memory, 0x5a, static_cast<size_t>(bytes));
+  return memory;
+}
+void Delete(std::byte* memory) { ::operator delete(memory, kAlignment); }
+
+FakeStream* Of(Driver::Stream stream) { return reinterpret_cast<FakeStream*>(stream); }
+FakeEvent* Of(Driver::Event event) { return reinterpret_cast<FakeEvent*>(event); }
+
+}  // namespace
+
+FakeDriver::~FakeDriver() {
+  for (const auto& [device, blocks] : allocated_) EXPECT_TRUE(blocks.empty()) << "device " << device;
+  EXPECT_TRUE(pinned_.empty());
+  EXPECT_TRUE(streams_.empty());
+  EXPECT_TRUE(events_.empty());
+}
+
+absl::Status FakeDriver::Next() {
+  ++calls_;
+  if (lost_) return failure_;
+  if (fail_at_ == 0 || --fail_at_ > 0) return absl::OkStatus();
+  if (IsDeviceLost(failure_)) lost_ = true;
+  return failure_;
+}
+
+void FakeDriver::FailCall(int64_t n, absl::Status error) {
+  const std::lock_guard lock(mutex_);
+  fail_at_ = n;
+  failure_ = std::move(error);
+}
+void FakeDriver::FailAllocations(int64_t n) {
+  const std::lock_guard lock(mutex_);
+  fail_allocations_ = n;
+}
+int64_t FakeDriver::calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+int64_t FakeDriver::launches() const {
+  const std::lock_guard lock(mutex_);
+  return launches_;
+}
+int64_t FakeDriver::allocated_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  if (const auto blocks = allocated_.find(device); blocks != allocated_.end()) {
+    for (const auto& [data, bytes] : blocks->second) sum += bytes;
+  }
+  return sum;
+}
+
+absl::StatusOr<std::vector<DeviceInfo>> FakeDriver::Devices() {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  std::vector<DeviceInfo> devices;
+  for (int id = 0; id < options_.devices; ++id) {
+    devices.push_back({id, "Fake", 9, 0, options_.device_bytes, options_.grid.resident_blocks});
+  }
+  return devices;
+}
+
+absl::StatusOr<int64_t> FakeDriver::FreeBytes(int device) {
+  const int64_t used = allocated_bytes(device);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  return options_.device_bytes - used;
+}
+
+absl::StatusOr<std::byte*> FakeDriver::Allocate(int device, int64_t bytes) {
+  const int64_t used = allocated_bytes(device);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  if (fail_allocations_ > 0) {
+    --fail_allocations_;
+    return absl::ResourceExhaustedError("fakeErrorMemoryAllocation");
+  }
+  if (used + bytes > options_.device_bytes) return absl::ResourceExhaustedError("fakeErrorMemoryAllocation");
+  std::byte* const memory = New(bytes);
+  allocated_[device][memory] = bytes;
+  return memory;
+}
+void FakeDriver::Free(int device, std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  // As the runtime does: what runs on the device ends first.
+  while (Step()) {
+  }
+  EXPECT_EQ(allocated_[device].erase(memory), 1u);
+  Delete(memory);
+}
+absl::StatusOr<std::byte*> FakeDriver::AllocatePinned(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  std::byte* const memory = New(bytes);
+  pinned_[memory] = bytes;
+  return memory;
+}
+void FakeDriver::FreePinned(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(pinned_.erase(memory), 1u);
+  Delete(memory);
+}
+absl::Status FakeDriver::Pin(std::byte* memory, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  EXPECT_TRUE(pinned_.emplace(memory, bytes).second);
+  return absl::OkStatus();
+}
+void FakeDriver::Unpin(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(pinned_.erase(memory), 1u);
+}
+
+absl::StatusOr<Driver::Stream> FakeDriver::CreateStream(int device) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  auto* const stream = new FakeStream{device, {}};
+  streams_.insert(stream);
+  return Stream{reinterpret_cast<uintptr_t>(stream)};
+}
+void FakeDriver::DestroyStream(Stream handle) {
+  auto* const stream = Of(handle);
+  const std::lock_guard lock(mutex_);
+  EXPECT_TRUE(stream->queue.empty() || lost_) << "work left on a stream";
+  EXPECT_EQ(streams_.erase(stream), 1u);
+  delete stream;
+}
+absl::StatusOr<Driver::Event> FakeDriver::CreateEvent(int) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  auto* const event = new FakeEvent;
+  events_.insert(event);
+  return Event{reinterpret_cast<uintptr_t>(event)};
+}
+void FakeDriver::DestroyEvent(Event handle) {
+  auto* const event = Of(handle);
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(events_.erase(event), 1u);
+  delete event;
+}
+
+absl::Status FakeDriver::Record(Event event_handle, Stream stream_handle) {
+  auto* const event = Of(event_handle);
+  auto* const stream = Of(stream_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  const int64_t number = ++event->recorded;
+  stream->queue.push_back([event, number](bool run) {
+    if (run) event->happened = number;
+    return true;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status FakeDriver::Wait(Stream stream_handle, Event event_handle) {
+  auto* const event = Of(event_handle);
+  auto* const stream = Of(stream_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  const int64_t number = event->recorded;
+  stream->queue.push_back([event, number](bool) { return event->happened >= number; });
+  return absl::OkStatus();
+}
+
+bool FakeDriver::Step() {
+  std::vector<FakeStream*> ready;
+  for (FakeStream* stream : streams_) {
+    if (!stream->queue.empty() && stream->queue.front()(false)) ready.push_back(stream);
+  }
+  if (ready.empty()) return false;
+  FakeStream* const stream = ready[random_() % ready.size()];
+  const auto operation = std::move(stream->queue.front());
+  stream->queue.pop_front();
+  operation(true);
+  return true;
+}
+
+absl::Status FakeDriver::Synchronize(Event event_handle) {
+  auto* const event = Of(event_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  const int64_t number = event->recorded;
+  while (event->happened < number) {
+    if (!Step()) return absl::InternalError("fake: the event can never happen");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> FakeDriver::Seconds(Event from_handle, Event to_handle) {
+  auto* const from = Of(from_handle);
+  auto* const to = Of(to_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  if (from->recorded == 0 || from->happened < from->recorded || to->happened < to->recorded) {
+    ADD_FAILURE() << "time between events that have not happened";
+  }
+  return 1e-6;
+}
+
+absl::Status FakeDriver::CopyIn(Stream stream_handle, const Strip& from, std::byte* to) {
+  auto* const stream = Of(stream_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  stream->queue.push_back([from, to](bool run) {
+    for (int64_t r = 0; run && r < from.rows; ++r) {
+      std::memcpy(to + r * from.row_bytes, from.host + r * from.pitch, static_cast<size_t>(from.row_bytes));
+    }
+    return true;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status FakeDriver::CopyOut(Stream stream_handle, const std::byte* from, const Strip& to) {
+  auto* const stream = Of(stream_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  stream->queue.push_back([from, to](bool run) {
+    for (int64_t r = 0; run && r < to.rows; ++r) {
+      std::memcpy(to.host + r * to.pitch, from + r * to.row_bytes, static_cast<size_t>(to.row_bytes));
+    }
+    return true;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status FakeDriver::Launch(Stream stream_handle, const KernelParams& params) {
+  auto* const stream = Of(stream_handle);
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  EXPECT_GT(WorksOf(params), 0);
+  ++launches_;
+  stream->queue.push_back([this, params](bool run) {
+    if (run) options_.grid.Launch(params);
+    return true;
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace phasor::cuda

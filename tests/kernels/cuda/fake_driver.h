@@ -1,0 +1,84 @@
+// A device made of host memory, for tests alone. Streams are queues of work that runs only when somebody waits for it, in a
+// random order of those that are possible: what lacks an event, or touches host memory too early, shows as wrong bits. Every
+// call can be made to fail.
+#ifndef PHASOR_TESTS_KERNELS_CUDA_FAKE_DRIVER_H_
+#define PHASOR_TESTS_KERNELS_CUDA_FAKE_DRIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "kernels/cuda/driver.h"
+#include "tests/kernels/cuda/host_grid.h"
+
+namespace phasor::cuda {
+
+struct FakeOptions {
+  int devices = 1;
+  int64_t device_bytes = int64_t{1} << 30;
+  HostGrid grid;
+  uint64_t seed = 1;
+};
+
+struct FakeStream;
+struct FakeEvent;
+
+class FakeDriver final : public Driver {
+ public:
+  explicit FakeDriver(FakeOptions options) : options_(options), random_(options.seed) {}
+  // Everything has been given back: a test failure otherwise.
+  ~FakeDriver() override;
+
+  // Call number `n` from now on (1: the next) answers this; ABORTED stays for ever after. 0: none.
+  void FailCall(int64_t n, absl::Status error);
+  // The same of the next `n` allocations of device memory.
+  void FailAllocations(int64_t n);
+  int64_t calls() const;
+  int64_t allocated_bytes(int device) const;
+  int64_t launches() const;
+
+  absl::StatusOr<std::vector<DeviceInfo>> Devices() override;
+  absl::StatusOr<int64_t> FreeBytes(int device) override;
+  absl::StatusOr<std::byte*> Allocate(int device, int64_t bytes) override;
+  void Free(int device, std::byte* memory) override;
+  absl::StatusOr<std::byte*> AllocatePinned(int64_t bytes) override;
+  void FreePinned(std::byte* memory) override;
+  absl::Status Pin(std::byte* memory, int64_t bytes) override;
+  void Unpin(std::byte* memory) override;
+  absl::StatusOr<Stream> CreateStream(int device) override;
+  void DestroyStream(Stream stream) override;
+  absl::StatusOr<Event> CreateEvent(int device) override;
+  void DestroyEvent(Event event) override;
+  absl::Status Record(Event event, Stream stream) override;
+  absl::Status Wait(Stream stream, Event event) override;
+  absl::Status Synchronize(Event event) override;
+  absl::StatusOr<double> Seconds(Event from, Event to) override;
+  absl::Status CopyIn(Stream stream, const Strip& from, std::byte* to) override;
+  absl::Status CopyOut(Stream stream, const std::byte* from, const Strip& to) override;
+  absl::Status Launch(Stream stream, const KernelParams& params) override;
+
+ private:
+  absl::Status Next();  // counts a call, and fails it where a test wants that
+  bool Step();          // one operation of a random stream; false: none can run
+
+  const FakeOptions options_;
+  mutable std::mutex mutex_;
+  std::mt19937_64 random_;
+  int64_t calls_ = 0, fail_at_ = 0, fail_allocations_ = 0, launches_ = 0;
+  absl::Status failure_;
+  bool lost_ = false;
+  std::map<int, std::map<std::byte*, int64_t>> allocated_;
+  std::map<std::byte*, int64_t> pinned_;
+  std::set<FakeStream*> streams_;
+  std::set<FakeEvent*> events_;
+};
+
+}  // namespace phasor::cuda
+
+#endif  // PHASOR_TESTS_KERNELS_CUDA_FAKE_DRIVER_H_
