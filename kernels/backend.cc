@@ -90,6 +90,17 @@ std::string_view Name(CpuReason reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
+std::string PlaceOfWork(const Backend& backend, const CancelFlag& notes) {
+  std::string reasons;
+  for (int i = 0; i < kCpuReasons; ++i) {
+    const auto reason = static_cast<CpuReason>(i);
+    if (notes.ran_on_cpu(reason)) absl::StrAppend(&reasons, reasons.empty() ? "cpu:" : ",", std::string(Name(reason)));
+  }
+  std::string name(backend.name());
+  if (reasons.empty()) return name;
+  return notes.ran_on_device() ? absl::StrCat(name, ",", reasons) : reasons;
+}
+
 absl::Status Backend::RunAll(std::span<const Task> tasks, std::span<const int64_t> rows, const CancelFlag* cancel) const {
   for (size_t i = 0; i < tasks.size(); ++i) {
     if (absl::Status status = Run(tasks[i], {0, rows[i]}, cancel); !status.ok()) return status;

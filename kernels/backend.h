@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -191,6 +192,16 @@ struct BackendStats {
   int64_t out_of_memory = 0, device_lost = 0, other_errors = 0;
 };
 
+// Keeps pages of the host's memory where they are, so that devices reach them without a detour. Thread-safe.
+class HostPinning {
+ public:
+  virtual ~HostPinning() = default;
+  // Whole pages, not pinned yet. False: they are as they were, which is slower and no error.
+  virtual bool Pin(std::byte* memory, int64_t bytes) const = 0;
+  // What was pinned, by its first byte; before the memory goes.
+  virtual void Unpin(std::byte* memory) const = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -211,6 +222,8 @@ class Backend {
   // Bytes of input that are best worked on in one go: what fits in a core's cache, or what fills a device's pipeline.
   virtual int64_t BytesAtOnce() const { return int64_t{256} << 10; }
   virtual BackendStats stats() const { return {}; }
+  // What makes host memory quick to copy from and to; null where that makes no difference. May outlive the backend.
+  virtual std::shared_ptr<const HostPinning> pinning() const { return nullptr; }
 };
 
 // Backends in priority order, each with whether it can run here and why not.
@@ -234,6 +247,10 @@ struct BackendOptions {
 
 // "auto": the first usable one. A name that is unknown or not usable: FAILED_PRECONDITION that lists the names.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name, const BackendOptions& options = {});
+
+// What the work of a call with those notes ran on: the backend's name, or for one that has two places "cuda", "cpu:small"
+// (why the CPU), "cuda,cpu:task,layout". Where nothing was noted (nothing had to be computed): the name.
+std::string PlaceOfWork(const Backend& backend, const CancelFlag& notes);
 
 // Rows that Run handles in about a millisecond or less on one core; callers that promise to react quickly cut by it. At
 // least 1.

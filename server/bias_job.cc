@@ -60,8 +60,8 @@ class BiasJob final : public PrecomputeJob {
   }
 
   std::vector<Step> Steps() override {
-    std::vector<Step> steps = {
-        {shape_.count, core()->backend->RowsPerSlice(VectorTask()), static_cast<decltype(Step::run)>(&BiasJob::WriteVector)}};
+    std::vector<Step> steps = {{shape_.count, core()->backend->RowsPerSlice(VectorTask()),
+                                static_cast<decltype(Step::run)>(&BiasJob::WriteVector)}};
     if (request_.form == BiasForm::kFull) {
       steps.push_back({request_.heads * request_.queries, core()->backend->RowsPerSlice(FullTask()),
                        static_cast<decltype(Step::run)>(&BiasJob::WriteFull)});

@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = int64_t{2} << 20;
+// Below, copies through the runtime's own buffers are as quick.
+constexpr int64_t kLeastPinned = int64_t{1} << 20;
 constexpr int64_t kLargestBlock = int64_t{1} << 46;
 
 int64_t ClassOf(int64_t size) {
@@ -44,16 +47,13 @@ std::byte* MapBlock(int64_t size) {
   return begin + head;
 }
 
-void Unmap(const std::vector<PoolBlock>& blocks) {
-  for (const PoolBlock& block : blocks) munmap(block.data, static_cast<size_t>(block.size));
-}
-
 }  // namespace
 
 // Outlives the pool while blocks are in use.
 class PoolState {
  public:
-  explicit PoolState(int64_t keep_bytes) : keep_bytes_(keep_bytes) {}
+  PoolState(int64_t keep_bytes, std::shared_ptr<const HostPinning> pinning)
+      : pinning_(std::move(pinning)), keep_bytes_(keep_bytes) {}
   ~PoolState() { Trim(0); }
 
   PoolBlock Take(int64_t size) {
@@ -74,13 +74,14 @@ class PoolState {
         return block;
       }
     }
-    PoolBlock block{MapBlock(rounded), rounded};
+    PoolBlock block{MapBlock(rounded), rounded, false};
     if (block.data == nullptr) {
       // Kept blocks of other sizes may be what is missing.
       Trim(0);
       block.data = MapBlock(rounded);
       if (block.data == nullptr) return block;
     }
+    if (pinning_ != nullptr && rounded >= kLeastPinned) block.pinned = pinning_->Pin(block.data, rounded);
     std::lock_guard lock(mutex_);
     stats_.used_bytes += rounded;
     ++stats_.fresh;
@@ -125,6 +126,13 @@ class PoolState {
  private:
   using Blocks = std::list<PoolBlock>;
 
+  void Unmap(const std::vector<PoolBlock>& blocks) const {
+    for (const PoolBlock& block : blocks) {
+      if (block.pinned) pinning_->Unpin(block.data);
+      munmap(block.data, static_cast<size_t>(block.size));
+    }
+  }
+
   std::vector<PoolBlock> TakeOldest(int64_t keep_bytes) {
     std::vector<PoolBlock> taken;
     while (stats_.free_bytes > keep_bytes && !free_.empty()) {
@@ -140,6 +148,7 @@ class PoolState {
     return taken;
   }
 
+  const std::shared_ptr<const HostPinning> pinning_;
   mutable std::mutex mutex_;
   int64_t keep_bytes_;
   Blocks free_;  // the longest unused first
@@ -151,7 +160,8 @@ class PoolState {
 
 Buffer::~Buffer() { pool_->Return(block_); }
 
-BufferPool::BufferPool(int64_t keep_bytes) : state_(std::make_shared<internal::PoolState>(keep_bytes)) {}
+BufferPool::BufferPool(int64_t keep_bytes, std::shared_ptr<const HostPinning> pinning)
+    : state_(std::make_shared<internal::PoolState>(keep_bytes, std::move(pinning))) {}
 BufferPool::~BufferPool() { state_->Close(); }
 
 absl::StatusOr<std::shared_ptr<Buffer>> BufferPool::Allocate(int64_t size) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "kernels/backend.h"
+
 namespace phasor::server {
 
 namespace internal {
@@ -17,6 +19,7 @@ class PoolState;
 struct PoolBlock {
   std::byte* data = nullptr;
   int64_t size = 0;  // of its size class
+  bool pinned = false;
 };
 }  // namespace internal
 
@@ -43,7 +46,8 @@ class Buffer {
 class BufferPool {
  public:
   // Free blocks are kept up to `keep_bytes`; beyond, those unused for longest return to the system.
-  explicit BufferPool(int64_t keep_bytes);
+  // `pinning` (null: none) is asked for blocks of 1 MiB and more, once each, for as long as they are the pool's.
+  explicit BufferPool(int64_t keep_bytes, std::shared_ptr<const HostPinning> pinning = nullptr);
   ~BufferPool();
 
   // A block of at least `size` ≥ 0 bytes. RESOURCE_EXHAUSTED when the system has no memory.

@@ -96,7 +96,7 @@ EngineCore::EngineCore(EngineOptions given, std::unique_ptr<Backend> given_backe
       backend(std::move(given_backend)),
       observer(std::move(given_observer)),
       slow_backend(backend->name() == "reference"),
-      pool(options.pool_keep_bytes),
+      pool(options.pool_keep_bytes, backend->pinning()),
       admission(options.max_inflight_bytes),
       plans(kMaxPlans),
       cache(options.cache_bytes, this),

@@ -63,6 +63,9 @@ void ExitAfter(std::chrono::milliseconds limit) {
   }).detach();
 }
 
+// Of a process that ended because a device's state was lost: a supervisor should start it again, perhaps elsewhere.
+constexpr int kDeviceLostExitCode = 3;
+
 // Serves until a signal, then drains.
 void ServeAndDrain(const PhasordOptions& options, Server* server, Logger* logger) {
   const int number = WaitForSignal();
@@ -105,6 +108,8 @@ int Run(int argc, char** argv) {
   auto logger = std::make_shared<Logger>(options.log);
   const GrpcLogGuard grpc_log(logger);
   LogConfiguration(options, logger.get());
+  // The way out is that of a signal: health turns off, calls end, then the process.
+  options.server.on_device_lost = [] { kill(getpid(), SIGTERM); };
   auto server = Server::Start(options.server, logger);
   if (!server.ok()) {
     logger->Event(LogLevel::kError, "cannot start", {{"reason", ToStd(server.status().message())}});
@@ -120,7 +125,7 @@ int Run(int argc, char** argv) {
     break;  // one line, whatever the number of listeners: the log has them all
   }
   ServeAndDrain(options, server->get(), logger.get());
-  return 0;
+  return (*server)->device_lost() ? kDeviceLostExitCode : 0;
 }
 
 }  // namespace

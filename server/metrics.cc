@@ -4,9 +4,10 @@
 
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
-#include "prometheus/metric_family.h"
 #include "prometheus/text_serializer.h"
 
+#include "server/device_metrics.h"
+#include "server/metric_samples.h"
 #include "server/process_stats.h"
 #include "server/text.h"
 
@@ -35,17 +36,6 @@ constexpr std::array<std::string_view, kStages> kStageNames = {"decode", "queue"
 constexpr std::array<std::string_view, 6> kReasonNames = {"",           "inflight_requests", "inflight_bytes",
                                                           "queue_full", "deadline",          "draining"};
 
-ClientMetric Sample(MetricType type, double value, std::vector<ClientMetric::Label> labels) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  if (type == MetricType::Counter) {
-    metric.counter.value = value;
-  } else {
-    metric.gauge.value = value;
-  }
-  return metric;
-}
-
 // Families whose values are read when they are scraped.
 class LiveFamilies : public prometheus::Collectable {
  public:
@@ -60,21 +50,12 @@ class LiveFamilies : public prometheus::Collectable {
   std::function<void(std::vector<MetricFamily>*)> fill_;
 };
 
-void Add(std::vector<MetricFamily>* families, std::string name, std::string help, MetricType type, double value,
-         std::vector<ClientMetric::Label> labels = {}) {
-  if (!families->empty() && families->back().name == name) {
-    families->back().metric.push_back(Sample(type, value, std::move(labels)));
-    return;
-  }
-  families->push_back({std::move(name), std::move(help), type, {Sample(type, value, std::move(labels))}});
-}
-
 void AddEngine(const EngineStats& stats, std::vector<MetricFamily>* out) {
   const auto gauge = [&](const char* name, const char* help, double value, std::vector<ClientMetric::Label> labels = {}) {
-    Add(out, name, help, MetricType::Gauge, value, std::move(labels));
+    AddSample(out, name, help, MetricType::Gauge, value, std::move(labels));
   };
   const auto counter = [&](const char* name, const char* help, int64_t value) {
-    Add(out, name, help, MetricType::Counter, static_cast<double>(value), {{"space", "host"}});
+    AddSample(out, name, help, MetricType::Counter, static_cast<double>(value), {{"space", "host"}});
   };
   const auto bytes = [](int64_t value) { return static_cast<double>(value); };
   counter("phasor_table_cache_hits_total", "Tiles found in the table cache.", stats.cache_hits);
@@ -98,10 +79,10 @@ void AddEngine(const EngineStats& stats, std::vector<MetricFamily>* out) {
 
 void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::vector<MetricFamily>* out) {
   const auto gauge = [&](const char* name, const char* help, int64_t value) {
-    Add(out, name, help, MetricType::Gauge, static_cast<double>(value));
+    AddSample(out, name, help, MetricType::Gauge, static_cast<double>(value));
   };
   const auto counter = [&](const char* name, const char* help, int64_t value, std::vector<ClientMetric::Label> labels = {}) {
-    Add(out, name, help, MetricType::Counter, static_cast<double>(value), std::move(labels));
+    AddSample(out, name, help, MetricType::Counter, static_cast<double>(value), std::move(labels));
   };
   gauge("phasor_upload_bytes", "Bytes of uploads: stored, on their way, and expired but still in use.", stats.bytes);
   gauge("phasor_upload_capacity_bytes", "Bytes that uploads may hold.", capacity_bytes);
@@ -115,10 +96,10 @@ void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::ve
 
 void AddRegions(const RegionStore::Stats& stats, int64_t capacity_bytes, std::vector<MetricFamily>* out) {
   const auto gauge = [&](const char* name, const char* help, int64_t value) {
-    Add(out, name, help, MetricType::Gauge, static_cast<double>(value));
+    AddSample(out, name, help, MetricType::Gauge, static_cast<double>(value));
   };
   const auto counter = [&](const char* name, const char* help, int64_t value) {
-    Add(out, name, help, MetricType::Counter, static_cast<double>(value));
+    AddSample(out, name, help, MetricType::Counter, static_cast<double>(value));
   };
   gauge("phasor_shared_memory_capacity_bytes", "Bytes that regions of shared memory may hold; 0: none is shared.",
         capacity_bytes);
@@ -134,14 +115,14 @@ void AddRegions(const RegionStore::Stats& stats, int64_t capacity_bytes, std::ve
 
 void AddProcess(std::vector<MetricFamily>* out) {
   const ProcessStats stats = ReadProcessStats();
-  Add(out, "process_cpu_seconds_total", "User and system CPU time.", MetricType::Counter, stats.cpu_seconds);
+  AddSample(out, "process_cpu_seconds_total", "User and system CPU time.", MetricType::Counter, stats.cpu_seconds);
   const auto gauge = [&](const char* name, const char* help, double value) {
-    Add(out, name, help, MetricType::Gauge, value);
+    AddSample(out, name, help, MetricType::Gauge, value);
   };
   const MallocStats heap = ReadMallocStats();
-  Add(out, "phasor_malloc_bytes", "Bytes of malloc: handed out, and held free.", MetricType::Gauge,
-      static_cast<double>(heap.used_bytes), {{"state", "used"}});
-  Add(out, "phasor_malloc_bytes", "", MetricType::Gauge, static_cast<double>(heap.free_bytes), {{"state", "free"}});
+  AddSample(out, "phasor_malloc_bytes", "Bytes of malloc: handed out, and held free.", MetricType::Gauge,
+            static_cast<double>(heap.used_bytes), {{"state", "used"}});
+  AddSample(out, "phasor_malloc_bytes", "", MetricType::Gauge, static_cast<double>(heap.free_bytes), {{"state", "free"}});
   gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(stats.resident_bytes));
   gauge("process_virtual_memory_bytes", "Address space.", static_cast<double>(stats.virtual_bytes));
   gauge("process_open_fds", "Open file descriptors.", static_cast<double>(stats.open_fds));
@@ -220,9 +201,15 @@ Metrics::Metrics(const Build& build)
       .Register(*registry_)
       .Add({{"backend", build.backend}, {"device", build.backend_description}})
       .Set(1);
+  auto& usable = prometheus::BuildGauge()
+                     .Name("phasor_backend_usable")
+                     .Help("1 where the backend can run on this machine.")
+                     .Register(*registry_);
+  for (const BackendInfo& backend : ListBackends())
+    usable.Add({{"backend", Text(backend.name)}}).Set(backend.usable ? 1 : 0);
   live_.push_back(std::make_shared<LiveFamilies>([inflight = inflight_requests_](std::vector<MetricFamily>* out) {
-    Add(out, "phasor_inflight_requests", "Calls being served.", MetricType::Gauge,
-        static_cast<double>(inflight->load(std::memory_order_relaxed)));
+    AddSample(out, "phasor_inflight_requests", "Calls being served.", MetricType::Gauge,
+              static_cast<double>(inflight->load(std::memory_order_relaxed)));
     AddProcess(out);
   }));
 }
@@ -257,6 +244,11 @@ void Metrics::TableBuilt(double seconds) { table_build_->Observe(seconds); }
 void Metrics::WatchEngine(std::function<EngineStats()> stats) {
   live_.push_back(std::make_shared<LiveFamilies>(
       [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddEngine(stats(), out); }));
+}
+
+void Metrics::WatchBackend(std::function<BackendStats()> stats) {
+  live_.push_back(std::make_shared<LiveFamilies>(
+      [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddDevices(stats(), out); }));
 }
 
 void Metrics::WatchRegions(std::function<RegionStore::Stats()> stats, int64_t capacity_bytes) {

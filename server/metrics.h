@@ -18,6 +18,7 @@
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 
+#include "kernels/backend.h"
 #include "server/engine.h"
 #include "server/region_store.h"
 #include "server/upload_store.h"
@@ -73,6 +74,9 @@ class Metrics {
 
   // Adds the engine's gauges and counters, read at every scrape; `stats` may be called until this object dies.
   void WatchEngine(std::function<EngineStats()> stats);
+
+  // The same of the backend's devices, if it has any.
+  void WatchBackend(std::function<BackendStats()> stats);
 
   // The same of the uploads; `capacity_bytes` is what they may hold.
   void WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes);

@@ -137,6 +137,22 @@ class FlagBuilder {
     });
   }
 
+  // Numbers with commas between them, or all.
+  void AddIds(const std::string& flag, std::vector<int>* target, const std::string& help) {
+    Add(flag, "IDS", "all", help, [=](const std::string& text) -> absl::Status {
+      target->clear();
+      if (text == "all") return absl::OkStatus();
+      for (const absl::string_view piece : absl::StrSplit(text, ',')) {
+        int id = 0;
+        if (!absl::SimpleAtoi(piece, &id) || id < 0) {
+          return absl::InvalidArgumentError(Cat("given \"", text, "\"; allowed: all, or numbers of devices as in 0,2"));
+        }
+        target->push_back(id);
+      }
+      return absl::OkStatus();
+    });
+  }
+
   void AddSwitch(const std::string& flag, bool* target, const std::string& help) {
     Register(app_->add_flag(flag, *target, help), flag, "", "false");
   }
@@ -190,6 +206,14 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
   targets.insert(targets.begin(), "auto");
   flags->AddChoice("--cpu-target", "auto", std::move(targets), "Instruction set of the cpu backend; the bits are the same",
                    [options](const std::string& name) { options->cpu_target = name; });
+  flags->AddIds("--cuda-devices", &server.devices.devices, "Devices that the cuda backend uses, as 0,2; or all");
+  flags->AddSize("--cuda-bytes", &server.devices.device_bytes, 0, kInt64Max,
+                 "What it may hold of each device's memory; 0: half of what is free at the start");
+  flags->AddSize("--cuda-min-bytes", &server.devices.min_device_bytes, 0, kInt64Max,
+                 "Work that moves fewer bytes than this stays on the CPU, which is quicker at it");
+  flags->AddChoice("--cuda-out-of-memory", "cpu", {"cpu", "refuse"},
+                   "What is done with work that a device has no memory for: left to the CPU, or refused",
+                   [&server](const std::string& name) { server.devices.cpu_when_out_of_memory = name == "cpu"; });
   flags->AddInteger("--threads", &server.worker_threads, 0, 1024,
                     "Threads that build tables and run kernels; 0: as many as the CPU quota allows");
   flags->AddInteger("--rpc-threads", &server.rpc_threads, 0, 64,

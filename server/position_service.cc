@@ -39,9 +39,9 @@ std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Pa
     bytes.Clear();  // the payloads keep what they need
     const int64_t decode_ns = Since(start);
     if (!request.ok()) return std::move(reply).Send(Refuse(request.status()));
-    std::shared_ptr<CallContext> call = reply.context();
-    (context->engine->*run)(std::move(call), *std::move(request),
-                            [context, write, decode_ns, reply = std::move(reply)](Answer<Result> answer) mutable {
+    const std::shared_ptr<CallContext> call = reply.context();
+    (context->engine->*run)(call, *std::move(request),
+                            [context, call, write, decode_ns, reply = std::move(reply)](Answer<Result> answer) mutable {
                               if (!answer.status.ok()) return std::move(reply).Send(RefuseFromEngine(answer.status));
                               const Clock::time_point write_start = Clock::now();
                               Outcome outcome;
@@ -50,7 +50,8 @@ std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Pa
                               int64_t shared = 0;
                               for (const Result& result : answer.results) shared += SharedBytes(result);
                               context->metrics->Shared(shared);
-                              auto response = write(std::move(answer), context->engine->backend().name());
+                              auto response =
+                                  write(std::move(answer), PlaceOfWork(context->engine->backend(), call->cancelled));
                               if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
                               outcome.response = *std::move(response);
                               answer.results.clear();  // what they hold is free when the caller hears of it

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "kernels/backend.h"
@@ -101,6 +102,8 @@ struct Server::Impl {
         control(std::make_unique<ControlThread>(kControlQueue)) {}
 
   absl::Status StartEngine();
+  // The device cannot be used again by this process: callers and balancers are told, and whoever runs the server ends it.
+  void DeviceLost(const absl::Status& status);
   absl::Status StartMetrics();
   absl::Status Warm();
   absl::Status StartTransports();
@@ -123,10 +126,18 @@ struct Server::Impl {
   std::unique_ptr<Transport> public_transport, admin_transport;
   std::unique_ptr<MemoryKeeper> memory_keeper;
   bool shut_down = false;
+  std::atomic<bool> device_lost{false};
 };
 
 absl::Status Server::Impl::StartEngine() {
-  auto backend = CreateBackend(options.backend);
+  for (const BackendInfo& info : ListBackends()) {
+    if (info.usable || (options.backend != "auto" && options.backend != info.name)) continue;
+    logger->Event(LogLevel::kInfo, "backend cannot run here",
+                  {{"name", info.name}, {"reason", std::string_view(info.reason)}});
+  }
+  BackendOptions devices = options.devices;
+  devices.on_device_lost = [this](const absl::Status& status) { DeviceLost(status); };
+  auto backend = CreateBackend(options.backend, devices);
   if (!backend.ok()) return backend.status();
   if (absl::Status status = SelfTest(**backend); !status.ok()) return status;
 
@@ -154,6 +165,7 @@ absl::Status Server::Impl::StartEngine() {
     stats.shared_bytes = r->stats().bytes;
     return stats;
   });
+  metrics->WatchBackend([e = engine.get()] { return e->backend().stats(); });
   metrics->WatchRegions([r = regions.get()] { return r->stats(); }, options.regions.total_bytes);
   metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 
@@ -165,6 +177,13 @@ absl::Status Server::Impl::StartEngine() {
   context.admission = admission.get();
   context.control = control.get();
   return absl::OkStatus();
+}
+
+void Server::Impl::DeviceLost(const absl::Status& status) {
+  logger->Event(LogLevel::kError, "device lost", {{"error", ToStd(status.message())}});
+  device_lost.store(true);
+  context.draining.store(true, std::memory_order_relaxed);
+  if (options.on_device_lost) options.on_device_lost();
 }
 
 absl::Status Server::Impl::StartMetrics() {
@@ -302,6 +321,8 @@ void Server::Shutdown(std::chrono::milliseconds grace) {
 Engine& Server::engine() { return *impl_->engine; }
 
 std::string Server::ScrapeMetrics() const { return impl_->metrics->Scrape(); }
+
+bool Server::device_lost() const { return impl_->device_lost.load(); }
 
 int64_t Server::inflight_requests() const { return impl_->admission->inflight(); }
 

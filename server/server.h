@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct ServerOptions {
   StreamOptions streams;
   int64_t pool_keep_bytes = int64_t{512} << 20;
   std::string backend = "auto";
+  BackendOptions devices;  // of the cuda backend; on_device_lost is the server's own
+  // Called once when a device's state is lost: health says NOT_SERVING, and the process is to end soon. Any thread.
+  std::function<void()> on_device_lost;
   std::vector<std::string> warm;  // values as ReadWarmValue takes them
   int max_concurrent_streams = 256;
   std::chrono::seconds max_connection_age{0};
@@ -71,6 +75,9 @@ class Server {
 
   // A channel that does not leave the process, to the services as the public listeners have them.
   std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Whether a device's state was lost: the process cannot use it again, so it should end with a code of its own.
+  bool device_lost() const;
 
   // Health says NOT_SERVING from now on, while calls are served as before: load balancers look elsewhere.
   void BeginDrain();

@@ -276,7 +276,7 @@ class ApplyStream final : public MessageExchange, public std::enable_shared_from
       Count(slot.results[0]);
       SkipSent(slot);
     }
-    return WriteApplyHeader(slot.item, std::move(header), context_->engine->backend().name());
+    return WriteApplyHeader(slot.item, std::move(header), PlaceOfWork(context_->engine->backend(), call_->cancelled));
   }
 
   absl::StatusOr<grpc::ByteBuffer> Piece(Slot& slot) {
@@ -332,7 +332,7 @@ class ApplyStream final : public MessageExchange, public std::enable_shared_from
     }
     ApplyResult failed;
     failed.status = status;
-    return WriteApplyHeader(item, std::move(failed), context_->engine->backend().name());
+    return WriteApplyHeader(item, std::move(failed), PlaceOfWork(context_->engine->backend(), call_->cancelled));
   }
 
   void Pop() {

@@ -211,7 +211,8 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
         item_sum_ = PrecomputeResult();
         sent_extent_ = extent;
         Pop();
-        return WriteStreamHeader(slot.item, std::move(slot.result), extent, slot.next, context_->engine->backend().name());
+        return WriteStreamHeader(slot.item, std::move(slot.result), extent, slot.next,
+                                 PlaceOfWork(context_->engine->backend(), call_->cancelled));
       }
       case Slot::Kind::kFrequencies: {
         PrecomputeResult frequencies;

@@ -56,11 +56,12 @@ struct LocalClient::Impl {
     if (!validated.ok()) return AsOnTheWire(validated.status());
     auto promise = std::make_shared<std::promise<server::Answer<Result>>>();
     auto future = promise->get_future();
-    (engine.*run)(Context(), *std::move(validated),
+    const std::shared_ptr<server::CallContext> call = Context();
+    (engine.*run)(call, *std::move(validated),
                   [promise](server::Answer<Result> answer) { promise->set_value(std::move(answer)); });
     server::Answer<Result> answer = future.get();
     if (!answer.status.ok()) return AsOnTheWire(answer.status);
-    absl::StatusOr<grpc::ByteBuffer> response = write(std::move(answer), engine.backend().name());
+    absl::StatusOr<grpc::ByteBuffer> response = write(std::move(answer), PlaceOfWork(engine.backend(), call->cancelled));
     if (!response.ok()) return AsOnTheWire(response.status());
     Reply<Response> reply;
     if (absl::Status status = raw::Cut(*response, answered, {}, &reply.message, &reply.payloads); !status.ok())

@@ -29,6 +29,16 @@ CpuReason ReasonOf(const absl::Status& unimplemented) {
   return CpuReason::kTask;
 }
 
+class DriverPinning final : public HostPinning {
+ public:
+  explicit DriverPinning(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  bool Pin(std::byte* memory, int64_t bytes) const override { return driver_->Pin(memory, bytes).ok(); }
+  void Unpin(std::byte* memory) const override { driver_->Unpin(memory); }
+
+ private:
+  const std::shared_ptr<Driver> driver_;
+};
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu, const BackendOptions& options,
@@ -70,6 +80,8 @@ class CudaBackend final : public Backend {
   }
 
   int64_t BytesAtOnce() const override { return kSliceBytes; }
+
+  std::shared_ptr<const HostPinning> pinning() const override { return std::make_shared<DriverPinning>(driver_); }
 
   BackendStats stats() const override {
     BackendStats stats;

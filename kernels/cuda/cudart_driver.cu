@@ -1,11 +1,14 @@
 #include <cuda_runtime.h>
 
+#include <memory>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "kernels/cuda/cudart_driver.h"
-#include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch_params.h"
 
 namespace phasor::cuda {
 
@@ -19,13 +22,6 @@ struct CudartStream {
 
 CudartStream* Of(Driver::Stream stream) { return reinterpret_cast<CudartStream*>(stream); }
 cudaEvent_t Of(Driver::Event event) { return reinterpret_cast<cudaEvent_t>(event); }
-
-// Bodies are POD: they travel in the kernel's parameters.
-template <typename Body>
-__global__ void __launch_bounds__(kBlockThreads) RunBody(const __grid_constant__ Body body) {
-  body(
-      GridThread{static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, static_cast<int64_t>(gridDim.x) * blockDim.x});
-}
 
 absl::StatusCode CodeOf(cudaError_t error) {
   switch (error) {
@@ -163,9 +159,7 @@ class CudartDriver final : public Driver {
   absl::Status Launch(Stream stream, const KernelParams& params) override {
     if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
     const LaunchShape shape = ShapeFor(WorksOf(params), Of(stream)->resident_blocks);
-    VisitBody(params,
-              [&](const auto& body) { RunBody<<<shape.blocks, shape.block_threads, 0, Of(stream)->stream>>>(body); });
-    return StatusOf(cudaGetLastError());
+    return StatusOf(std::visit([&](const auto& p) { return LaunchParams(p, shape, Of(stream)->stream); }, params));
   }
 
  private:

@@ -1,0 +1,41 @@
+# CUDA for the targets that ask for it: the compiler, the static runtime, and flags under which device code gives the host's
+# bits. Neither a GPU nor a driver is needed, to build or to start what was built.
+if(NOT CMAKE_CUDA_COMPILER)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env PHASOR_TOOLS_DIR=$ENV{PHASOR_TOOLS_DIR} ${PROJECT_SOURCE_DIR}/deploy/install-tools.sh cuda
+    COMMAND_ERROR_IS_FATAL ANY)
+  if(DEFINED ENV{PHASOR_TOOLS_DIR})
+    set(tools $ENV{PHASOR_TOOLS_DIR})
+  else()
+    set(tools ${PROJECT_SOURCE_DIR}/build/_tools)
+  endif()
+  file(REAL_PATH ${tools}/bin/nvcc nvcc)  # it finds its parts beside itself
+  set(CMAKE_CUDA_COMPILER ${nvcc} CACHE FILEPATH "CUDA compiler")
+endif()
+# Machine code for each, and PTX of the newest for what comes after.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 100-real 120)
+endif()
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+if(PHASOR_CCACHE AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${PHASOR_CCACHE})
+endif()
+enable_language(CUDA)
+
+# phasor_cuda_library(NAME cudart SRCS a.cu DEPS phasor::cuda) → phasor::cudart
+# CMake 3.25 does not know C++20 for nvcc, so the flag is given by hand.
+function(phasor_cuda_library)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  set(target phasor_${ARG_NAME})
+  add_library(${target} STATIC ${ARG_SRCS})
+  set_target_properties(${target} PROPERTIES CUDA_STANDARD_REQUIRED OFF EXPORT_NAME ${ARG_NAME})
+  target_compile_options(
+    ${target}
+    PRIVATE -std=c++20 --fmad=false --expt-relaxed-constexpr -diag-suppress=2810
+            "SHELL:-Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden")
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_link_libraries(${target} PUBLIC ${ARG_DEPS})
+  add_library(phasor::${ARG_NAME} ALIAS ${target})
+  install(TARGETS ${target} EXPORT PhasorTargets ARCHIVE DESTINATION lib COMPONENT kernels)
+endfunction()
