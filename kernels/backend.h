@@ -27,6 +27,7 @@
 #include "kernels/tasks/polar_tasks.h"
 #include "kernels/tasks/position_source.h"
 #include "kernels/tasks/score_tasks.h"
+#include "kernels/tasks/shared_table.h"
 #include "kernels/tasks/store_hint.h"
 #include "kernels/tasks/table_tasks.h"
 #include "kernels/tasks/window_tasks.h"
@@ -83,6 +84,7 @@ struct RotateTask {
   int64_t table_stride = 0;             // elements between table rows
   std::span<const int32_t> table_rows;  // empty: row t
   StoreHint hint = StoreHint::kAuto;
+  const SharedTable* shared = nullptr;  // where cos and sin lie, if that has a name; read by devices only
 };
 
 // Distances as rows: out[h·head_stride + r] = RN(value of head first_head + h at key − query = d), d = first_distance + r,

@@ -1,175 +1,14 @@
+// The functions of sincos.h, out of line.
 #include "kernels/core/sincos.h"
 
-#include <array>
-#include <bit>
+#include "kernels/core/sincos-inl.h"
 
 namespace phasor {
-namespace {
 
-using uint128 = unsigned __int128;
+using sincos_inline::High;
+using sincos_inline::uint128;
 
-constexpr uint128 Join(uint64_t high, uint64_t low) { return static_cast<uint128>(high) << 64 | low; }
-constexpr uint64_t High(uint128 value) { return static_cast<uint64_t>(value >> 64); }
-constexpr uint64_t Low(uint128 value) { return static_cast<uint64_t>(value); }
-
-// 2π·2^125 truncated: the value is kTwoPi·2^(2 − 127).
-constexpr uint128 kTwoPi = Join(0xc90fdaa22168c234, 0xc4c6628b80dc1cd1);
-
-// 1/(2π) = 0.0010100010111110…, its first 384 binary digits, most significant limb first.
-constexpr std::array<uint64_t, 6> kInverseTwoPi = {0x28be60db9391054a, 0x7f09d5f47d4d3770, 0x36d8a5664f10e410,
-                                                   0x7f9458eaf7aef158, 0x6dc91b8e909374b8, 0x1924bba82746487f};
-
-// Taylor coefficients 1/first, 1/(first·second·third)… as 128-bit fractions, signs left to the evaluation. On
-// |x| ≤ π/4 (x² ≤ 0.617) what is left out is below 2^-123 of the result.
-constexpr int kTerms = 15;
-constexpr std::array<uint128, kTerms> FactorialReciprocals(int first) {
-  std::array<uint128, kTerms> reciprocals{};
-  uint128 value = ~uint128{0};
-  int n = 1;
-  for (int k = 0; k < kTerms; ++k) {
-    for (; n <= first + 2 * k; ++n) value /= static_cast<uint128>(n);
-    reciprocals[k] = value;
-  }
-  return reciprocals;
-}
-constexpr auto kSinTerms = FactorialReciprocals(3);  // 1/3!, 1/5!, … 1/31!
-constexpr auto kCosTerms = FactorialReciprocals(2);  // 1/2!, 1/4!, … 1/30!
-
-// floor(a·b / 2^128), or one or two less: the product of the low halves is left out.
-inline uint128 MultiplyHigh(uint128 a, uint128 b) {
-  const uint128 cross_a = static_cast<uint128>(High(a)) * Low(b);
-  const uint128 cross_b = static_cast<uint128>(Low(a)) * High(b);
-  return static_cast<uint128>(High(a)) * High(b) + High(cross_a) + High(cross_b);
-}
-
-// t_0·y − t_1·y² + t_2·y³ − …: the distance of cos x, or of sin x / x, from 1, for y = x² as a 128-bit fraction.
-uint128 DistanceFromOne(uint128 y, const std::array<uint128, kTerms>& terms) {
-  uint128 sum = terms[kTerms - 1];
-  for (int k = kTerms - 2; k >= 0; --k) sum = terms[k] - MultiplyHigh(y, sum);
-  return MultiplyHigh(y, sum);
-}
-
-// Of x = mantissa·2^(exponent − 127), 0 ≤ x ≤ π/4 and a little.
-SinCos128 SinCosReduced(const Real128& x) {
-  SinCos128 result;
-  result.cos = Real128{static_cast<uint128>(1) << 127, 0, false};
-  if (x.mantissa == 0) return result;  // sin 0, cos 1
-
-  const int shift = -(2 * x.exponent + 2);
-  const uint128 y = shift < 128 ? MultiplyHigh(x.mantissa, x.mantissa) >> shift : 0;
-
-  // sin x = x·(1 − d): one bit of room is enough, because d < 0.11.
-  uint128 sine = x.mantissa - MultiplyHigh(x.mantissa, DistanceFromOne(y, kSinTerms));
-  int exponent = x.exponent;
-  if (High(sine) >> 63 == 0) {
-    sine <<= 1;
-    --exponent;
-  }
-  result.sin = Real128{sine, exponent, false};
-
-  // cos x = 1 − d in [0.7, 1): never quite 1 for x ≠ 0, so that a product with A falls on the right side of a tie.
-  uint128 distance = DistanceFromOne(y, kCosTerms);
-  if (distance == 0) distance = 1;
-  result.cos = Real128{-distance, -1, false};
-  return result;
-}
-
-// The fraction of a turn in 64·N bits, least significant limb first.
-template <size_t N>
-using Limbs = std::array<uint64_t, N>;
-
-// x = 2π·r for the fraction r·2^(64·N) in `limbs`.
-template <size_t N>
-Real128 ScaleByTwoPi(const Limbs<N>& limbs) {
-  constexpr int kTop = static_cast<int>(N) - 1;
-  int top = kTop;
-  while (top >= 0 && limbs[top] == 0) --top;
-  if (top < 0) return Real128{};
-  const uint64_t a = limbs[top], b = top >= 1 ? limbs[top - 1] : 0, c = top >= 2 ? limbs[top - 2] : 0;
-  const int lead = std::countl_zero(a);
-  const uint128 mantissa = (Join(a, b) << lead) | (lead == 0 ? 0 : c >> (64 - lead));
-  const Real128 turns{mantissa, -(kTop - top) * 64 - lead - 1, false};
-  return Multiply(turns, Real128{kTwoPi, 2, false});
-}
-
-// cos and sin of a phase in [0, 1) turn.
-template <size_t N>
-SinCos128 SinCosOfPhase(const Limbs<N>& phase) {
-  // The nearest quarter turn and what is left of it: |r| ≤ 1/8 turn, exact, so that small angles keep all their digits.
-  constexpr uint64_t kEighth = uint64_t{1} << 61;
-  const uint64_t shifted = phase[N - 1] + kEighth;  // wraps to quarter 0 above 7/8
-  const unsigned quarter = static_cast<unsigned>(shifted >> 62);
-  Limbs<N> r = phase;
-  r[N - 1] -= static_cast<uint64_t>(quarter) << 62;
-  const bool below = r[N - 1] >> 63 != 0;
-  if (below) {  // two's complement
-    bool carry = true;
-    for (uint64_t& limb : r) {
-      limb = ~limb + (carry ? 1 : 0);
-      carry = carry && limb == 0;
-    }
-  }
-  SinCos128 reduced = SinCosReduced(ScaleByTwoPi(r));
-  reduced.sin.negative = below && reduced.sin.mantissa != 0;
-
-  const auto negated = [](Real128 value) {
-    value.negative = !value.negative && value.mantissa != 0;
-    return value;
-  };
-  switch (quarter) {
-    case 0:
-      return reduced;
-    case 1:
-      return SinCos128{reduced.cos, negated(reduced.sin)};
-    case 2:
-      return SinCos128{negated(reduced.sin), negated(reduced.cos)};
-    default:
-      return SinCos128{negated(reduced.cos), reduced.sin};
-  }
-}
-
-Limbs<3> FractionOf(const Turns& phase) { return {phase.limb[0], phase.limb[1], phase.limb[2]}; }
-
-// frequency·position modulo one turn, exactly, for 0 < position < 2^31 of at least 2^-64: the product of 256 and 53 bits
-// has at most 192 + 116 of them behind the point.
-Limbs<5> FractionOf(const Turns& frequency, double position) {
-  const uint64_t bits = BitsOf(position);
-  const uint64_t significand = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52;
-  const int places = 1075 - static_cast<int>(bits >> 52);  // position = significand·2^-places, 22 ≤ places ≤ 116
-  Limbs<5> product;
-  uint128 carry = 0;
-  for (size_t i = 0; i < 4; ++i) {
-    carry += static_cast<uint128>(frequency.limb[i]) * significand;
-    product[i] = Low(carry);
-    carry >>= 64;
-  }
-  product[4] = Low(carry);
-  // The product has 192 + places bits behind the point, the answer 320.
-  const int up = 128 - places;
-  const int limbs = up / 64, shift = up % 64;
-  Limbs<5> fraction{};
-  for (int i = 4; i >= limbs; --i) {
-    fraction[i] = product[i - limbs] << shift;
-    if (shift != 0 && i > limbs) fraction[i] |= product[i - limbs - 1] >> (64 - shift);
-  }
-  return fraction;
-}
-
-}  // namespace
-
-Real128 ToReal128(double value) {
-  const uint64_t bits = BitsOf(value);
-  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
-  const int field = static_cast<int>(bits >> 52 & 0x7ff);
-  const uint64_t significand = field == 0 ? fraction : fraction | uint64_t{1} << 52;
-  Real128 result;
-  result.negative = bits >> 63 != 0;
-  if (significand == 0) return result;
-  const int lead = std::countl_zero(significand);
-  result.mantissa = static_cast<uint128>(significand) << (64 + lead);
-  result.exponent = (field == 0 ? 1 : field) - 1023 + 11 - lead;
-  return result;
-}
+Real128 ToReal128(double value) { return sincos_inline::ToReal(value); }
 
 Real128 ToReal128(DoubleDouble value) {
   Real128 high = ToReal128(value.hi);
@@ -190,21 +29,7 @@ Real128 ToReal128(DoubleDouble value) {
   return high;
 }
 
-Real128 Multiply(const Real128& a, const Real128& b) {
-  if (a.mantissa == 0 || b.mantissa == 0) return Real128{};
-  // The full 256-bit product: an exact one must stay exact.
-  const uint128 low = static_cast<uint128>(Low(a.mantissa)) * Low(b.mantissa);
-  const uint128 cross_a = static_cast<uint128>(High(a.mantissa)) * Low(b.mantissa);
-  const uint128 cross_b = static_cast<uint128>(Low(a.mantissa)) * High(b.mantissa);
-  const uint128 middle = static_cast<uint128>(High(low)) + Low(cross_a) + Low(cross_b);
-  uint128 high = static_cast<uint128>(High(a.mantissa)) * High(b.mantissa) + High(cross_a) + High(cross_b) + High(middle);
-  int exponent = a.exponent + b.exponent + 1;
-  if (High(high) >> 63 == 0) {
-    high = high << 1 | (Low(middle) >> 63);
-    --exponent;
-  }
-  return Real128{high, exponent, a.negative != b.negative};
-}
+Real128 Multiply(const Real128& a, const Real128& b) { return sincos_inline::MultiplyReal(a, b); }
 
 Real128 Reciprocal(const Real128& a) {
   constexpr uint128 kOne = static_cast<uint128>(1) << 127;
@@ -224,60 +49,17 @@ Real128 Reciprocal(const Real128& a) {
 }
 
 SinCos128 SinCosOfPosition(const Turns& frequency, int64_t position) {
-  SinCos128 result = SinCosOfPhase(FractionOf(PhaseOf(frequency, position < 0 ? -position : position)));
-  if (position < 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
-  return result;
+  return sincos_inline::OfPosition(frequency, position);
 }
 
 SinCos128 SinCosOfFractionalPosition(const Turns& frequency, double position) {
-  if (position == 0) return SinCosOfPosition(frequency, 0);
-  SinCos128 result = SinCosOfPhase(FractionOf(frequency, position < 0 ? -position : position));
-  if (position < 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
-  return result;
+  return sincos_inline::OfFractionalPosition(frequency, position);
 }
 
-SinCos128 SinCosOfRadians(float angle) {
-  const uint32_t bits = BitsOf(angle);
-  const float magnitude = FromBits<float>(bits & 0x7fffffff);
-  SinCos128 result;
-  if (magnitude < 0.78f) {
-    result = SinCosReduced(ToReal128(static_cast<double>(magnitude)));
-  } else {
-    // angle = m·2^e. Of (m·2^e)/(2π) modulo one, only the digits of 1/(2π) after the first e matter.
-    const uint64_t m = (bits & 0x7fffff) | 0x800000;
-    const int e = static_cast<int>(bits >> 23 & 0xff) - 150;  // −24 … 104
-    Turns window;
-    for (int i = 0; i < 3; ++i) {
-      // limb[2 − i] holds the digits e + 64·i …; digits before the point are 0.
-      const int from = e + 64 * i + 64;  // shifted by one limb, to keep it positive
-      const auto limb = [](int index) { return index == 0 ? 0 : kInverseTwoPi[index - 1]; };
-      const int shift = from % 64;
-      window.limb[2 - i] = shift == 0 ? limb(from / 64) : limb(from / 64) << shift | limb(from / 64 + 1) >> (64 - shift);
-    }
-    result = SinCosOfPhase(FractionOf(PhaseOf(window, static_cast<int64_t>(m))));
-  }
-  if (bits >> 31 != 0 && result.sin.mantissa != 0) result.sin.negative = !result.sin.negative;
-  return result;
-}
+SinCos128 SinCosOfRadians(float angle) { return sincos_inline::OfRadians(angle); }
 
 uint64_t RoundReal128(const Real128& value, int exponent_bits, int fraction_bits) {
-  const uint64_t sign = value.negative ? uint64_t{1} << (exponent_bits + fraction_bits) : 0;
-  if (value.mantissa == 0) return sign;
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const uint64_t infinity = ((uint64_t{1} << exponent_bits) - 1) << fraction_bits;
-  const int field = value.exponent + bias;  // exponent field before rounding; below 1: denormal
-  const int kept = field >= 1 ? fraction_bits + 1 : fraction_bits + field;
-  if (kept < 0) return sign;  // below half of the smallest denormal
-  if (value.exponent > bias) return sign | infinity;
-
-  const int shift = 128 - kept;
-  uint64_t rounded = kept == 0 ? 0 : static_cast<uint64_t>(value.mantissa >> shift);
-  const uint128 rest = kept == 0 ? value.mantissa : value.mantissa & ((static_cast<uint128>(1) << shift) - 1);
-  const uint128 half = static_cast<uint128>(1) << (shift - 1);
-  if (rest > half || (rest == half && (rounded & 1) != 0)) ++rounded;
-  // The hidden bit, and a carry out of the fraction, add to the exponent field by themselves.
-  if (field >= 1) rounded += static_cast<uint64_t>(field - 1) << fraction_bits;
-  return sign | rounded;
+  return sincos_inline::RoundReal(value, exponent_bits, fraction_bits);
 }
 
 }  // namespace phasor

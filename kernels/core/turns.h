@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/core/host_device.h"
+
 namespace phasor {
 
 // A non-negative number of turns (1 turn = 2π): Σ limb[i]·2^(64·(i−3)). limb[3] is the integer part, limb[0..2] the
@@ -15,11 +17,11 @@ struct Turns {
   std::array<uint64_t, 4> limb{};
 
   friend bool operator==(const Turns&, const Turns&) = default;
-  bool IsZero() const { return (limb[0] | limb[1] | limb[2] | limb[3]) == 0; }
+  PHASOR_HOST_DEVICE bool IsZero() const { return (limb[0] | limb[1] | limb[2] | limb[3]) == 0; }
 };
 
 // 1 − the fraction of a phase (two's complement); its integer part is dropped.
-inline Turns Backwards(const Turns& phase) {
+PHASOR_HOST_DEVICE_INLINE Turns Backwards(const Turns& phase) {
   Turns result;
   uint64_t borrow = 0;
   for (int i = 0; i < 3; ++i) {
@@ -31,7 +33,7 @@ inline Turns Backwards(const Turns& phase) {
 }
 
 // The fractions of two phases added, modulo one turn.
-inline Turns AddPhases(const Turns& a, const Turns& b) {
+PHASOR_HOST_DEVICE_INLINE Turns AddPhases(const Turns& a, const Turns& b) {
   Turns sum;
   unsigned __int128 carry = 0;
   for (int i = 0; i < 3; ++i) {
@@ -44,7 +46,7 @@ inline Turns AddPhases(const Turns& a, const Turns& b) {
 
 // frequency × position, modulo one turn: the integer part of the result is dropped. Any int64_t position whose magnitude is
 // below 2^63; a negative one gives 1 − the phase of its magnitude (two's complement of the fraction).
-inline Turns PhaseOf(const Turns& frequency, int64_t position) {
+PHASOR_HOST_DEVICE_INLINE Turns PhaseOf(const Turns& frequency, int64_t position) {
   const uint64_t magnitude = position < 0 ? uint64_t{0} - static_cast<uint64_t>(position) : static_cast<uint64_t>(position);
   Turns phase;
   unsigned __int128 carry = 0;
@@ -58,7 +60,7 @@ inline Turns PhaseOf(const Turns& frequency, int64_t position) {
 
 // The same of a fractional position, 0 or 2^-64 ≤ |position| < 2^31, cut below 2^-192 of a turn. Equal to the above where
 // the position is a whole number.
-inline Turns PhaseOfFraction(const Turns& frequency, double position) {
+PHASOR_HOST_DEVICE_INLINE Turns PhaseOfFraction(const Turns& frequency, double position) {
   const uint64_t bits = std::bit_cast<uint64_t>(position);
   const auto field = static_cast<int>(bits >> 52 & 0x7ff);
   if (field == 0) return Turns{};
@@ -75,9 +77,10 @@ inline Turns PhaseOfFraction(const Turns& frequency, double position) {
   product[4] = static_cast<uint64_t>(carry);
   Turns phase;
   for (int i = 0; i < 3; ++i) {
-    const int word = i + shift / 64;
-    const unsigned __int128 pair = static_cast<unsigned __int128>(product[word + 1]) << 64 | product[word];
-    phase.limb[i] = static_cast<uint64_t>(pair >> shift % 64);
+    // Chosen by a condition, not by an index: a device keeps the words in registers.
+    const uint64_t low = shift < 64 ? product[i] : product[i + 1];
+    const uint64_t high = shift < 64 ? product[i + 1] : product[i + 2];
+    phase.limb[i] = static_cast<uint64_t>((static_cast<unsigned __int128>(high) << 64 | low) >> shift % 64);
   }
   return position < 0 ? Backwards(phase) : phase;
 }

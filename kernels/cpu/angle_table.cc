@@ -8,8 +8,8 @@
 #include "kernels/cpu/angle_axes.h"
 #include "kernels/cpu/angle_kernels.h"
 #include "kernels/cpu/angle_repair.h"
-#include "kernels/cpu/position_check.h"
 #include "kernels/cpu/store_policy.h"
+#include "kernels/tasks/position_check.h"
 
 namespace phasor {
 namespace {
@@ -28,7 +28,7 @@ absl::Status CheckTask(const AngleTask& task, RowRange rows) {
         absl::StrCat("row_stride ", task.row_stride, " is less than the plan's ", task.plan->pairs(), " pairs"));
   }
   for (int64_t axis = 0; axis < task.plan->axes; ++axis) {
-    if (auto status = CheckPositions(task.axis(axis), rows); !status.ok()) return status;
+    if (auto status = CheckPositions(task.axis(axis), rows.begin, rows.end); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@
 #include "kernels/cpu/angle-inl.h"
 #include "kernels/cpu/linear-inl.h"
 #include "kernels/cpu/polar.h"
-#include "kernels/cpu/position_check.h"
+#include "kernels/tasks/position_check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -304,7 +304,7 @@ absl::Status CheckMixed(const MixedAngleTask& task, RowRange rows) {
   if (!IsFloat(task.dtype)) return absl::InvalidArgumentError("mixed table: the element type must be a float");
   if (task.cos == nullptr || task.sin == nullptr) return absl::InvalidArgumentError("mixed table without an output");
   if (rows.begin < 0) return absl::InvalidArgumentError("mixed table: rows at least 0");
-  return CheckPositions(task.positions, rows);
+  return CheckPositions(task.positions, rows.begin, rows.end);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 #include "kernels/cpu/angle_rounding-inl.h"
 #include "kernels/cpu/angle_rows-inl.h"
 #include "kernels/cpu/polar.h"
-#include "kernels/cpu/position_check.h"
 #include "kernels/cpu/store_policy.h"
+#include "kernels/tasks/position_check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace phasor {
@@ -246,7 +246,7 @@ absl::Status CheckTable(const PolarAngleTask& task, RowRange rows) {
       static_cast<int64_t>(task.phases->turns.size()) != task.heads * task.plan->pairs()) {
     return absl::InvalidArgumentError("polar table: phases must be of heads × pairs, and rows at least 0");
   }
-  return CheckPositions(task.positions, rows);
+  return CheckPositions(task.positions, rows.begin, rows.end);
 }
 
 }  // namespace
