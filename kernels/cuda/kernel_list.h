@@ -4,12 +4,14 @@
 
 #include <variant>
 
+#include "kernels/cuda/angle.h"
+#include "kernels/cuda/rotate.h"
 #include "kernels/cuda/toeplitz.h"
 
 namespace phasor::cuda {
 
 // Plain values: addresses are the device's. Each has works(), see launch.h.
-using KernelParams = std::variant<ToeplitzParams>;
+using KernelParams = std::variant<AngleParams, RotateParams, RotateGroupParams, ToeplitzParams>;
 
 inline int64_t WorksOf(const KernelParams& params) {
   return std::visit([](const auto& p) { return p.works(); }, params);

@@ -3,9 +3,15 @@
 #define PHASOR_KERNELS_CUDA_KERNELS_CUH_
 
 #include <cstdint>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
+#include "kernels/core/dtype.h"
+#include "kernels/cuda/angle_direct.cuh"
+#include "kernels/cuda/angle_range.cuh"
 #include "kernels/cuda/kernel_list.h"
+#include "kernels/cuda/rotate.cuh"
 #include "kernels/cuda/toeplitz.cuh"
 
 namespace phasor::cuda {
@@ -14,6 +20,34 @@ namespace phasor::cuda {
 template <typename Launch>
 struct BodyVisitor {
   Launch& launch;
+
+  void operator()(const AngleParams& p) const {
+    VisitFloat(p.dtype, [&](auto tag) { VisitAngle<typename decltype(tag)::type>(p); });
+  }
+  template <typename T>
+  void VisitAngle(const AngleParams& p) const {
+    if (p.method == AngleMethod::kCompat) return launch(AngleDirectBody<T, AngleMethod::kCompat>{p});
+    if constexpr (std::is_same_v<T, double>) {
+      launch(AngleDirectBody<double, AngleMethod::kWhole>{p});
+    } else {
+      if (p.method == AngleMethod::kRange) return launch(AngleRangeBody<T>{p});
+      if (p.method == AngleMethod::kWhole) return launch(AngleDirectBody<T, AngleMethod::kWhole>{p});
+      launch(AngleDirectBody<T, AngleMethod::kFractional>{p});
+    }
+  }
+
+  void operator()(const RotateParams& p) const {
+    VisitFloat(p.dtype, [&](auto tag) { launch(RotateBody<typename decltype(tag)::type>{p}); });
+  }
+  void operator()(const RotateGroupParams& p) const {
+    const std::vector<RotateParams>& group = *p.tasks;
+    VisitFloat(group.front().dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if (group.size() <= 4) return launch(RotateGroupBody<T, 4>(group));
+      if (group.size() <= 32) return launch(RotateGroupBody<T, 32>(group));
+      launch(RotateGroupBody<T, kMaxRotateGroup>(group));
+    });
+  }
 
   void operator()(const ToeplitzParams& p) const {
     switch (p.element_size) {

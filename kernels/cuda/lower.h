@@ -15,6 +15,8 @@ namespace phasor::cuda {
 
 using LoweredOr = absl::StatusOr<std::unique_ptr<Lowered>>;
 
+LoweredOr LowerTask(const AngleTask& task);
+LoweredOr LowerTask(const RotateTask& task);
 LoweredOr LowerTask(const ToeplitzTask& task);
 
 // Why a task is left to the CPU.

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "kernels/backend.h"
@@ -56,6 +57,8 @@ class Lowered {
   virtual int64_t bytes_per_row() const = 0;
   // A chunk begins at a multiple of this many rows, counted from row 0 of the task (or where the range begins). ≥ 1.
   virtual int64_t rows_per_cut() const { return 1; }
+  // INVALID_ARGUMENT where these rows cannot be run, as Backend::Run has it. Asked before any of them is.
+  virtual absl::Status CheckRows(RowRange) const { return absl::OkStatus(); }
   virtual Transfers TransfersOf(RowRange rows) const = 0;
   // In order, each after the one before has ended.
   virtual std::vector<KernelParams> Launches(RowRange rows, const Addresses& at) const = 0;

@@ -46,6 +46,7 @@ inline void CopyOut(const Strip& strip, const std::byte* from) {
 inline absl::Status RunLowered(const Task& task, RowRange rows, const HostGrid& grid, int64_t chunk_rows) {
   auto lowered = Lower(task);
   if (!lowered.ok()) return lowered.status();
+  if (auto status = (*lowered)->CheckRows(rows); !status.ok()) return status;
   using Memory = std::vector<std::unique_ptr<DeviceBytes>>;
   const auto addresses = [](const Memory& memory) {
     std::vector<std::byte*> at;
