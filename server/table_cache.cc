@@ -133,7 +133,7 @@ void TableCache::FinishBuild(const TileKey& key, absl::StatusOr<std::shared_ptr<
   std::vector<TileHandle> dropped;  // dies after the lock is released
   absl::StatusOr<TileHandle> tile = TileHandle();
   if (memory.ok()) {
-    tile = std::make_shared<const Tile>(*std::move(memory), evicted_bytes_);
+    tile = std::make_shared<const Tile>(*std::move(memory), last_id_.fetch_add(1) + 1, evicted_bytes_);
   } else {
     tile = memory.status();
   }

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 
 #include "kernels/core/dtype.h"
+#include "kernels/tasks/shared_table.h"
 #include "server/buffer_pool.h"
 #include "server/call_context.h"
 #include "server/plan_cache.h"
@@ -56,19 +57,25 @@ int64_t TileBytes(const PlanEntry& plan, DType dtype);
 // A finished tile. Immutable.
 class Tile {
  public:
-  Tile(std::shared_ptr<Buffer> memory, std::shared_ptr<std::atomic<int64_t>> evicted_bytes)
-      : memory_(std::move(memory)), evicted_bytes_(std::move(evicted_bytes)) {}
+  // `id` > 0 names its content: no other tile of the cache ever has it.
+  Tile(std::shared_ptr<Buffer> memory, uint64_t id, std::shared_ptr<std::atomic<int64_t>> evicted_bytes)
+      : memory_(std::move(memory)),
+        shared_{id, memory_->data(), memory_->size()},
+        evicted_bytes_(std::move(evicted_bytes)) {}
   ~Tile();
   Tile(const Tile&) = delete;
   Tile& operator=(const Tile&) = delete;
 
   const std::byte* data() const { return memory_->data(); }
   int64_t bytes() const { return memory_->size(); }
+  // The same bytes, named: what a device may keep.
+  const SharedTable& shared() const { return shared_; }
   // The cache let go of it; until it dies it counts as evicted but in use. Called once, by the cache.
   void MarkEvicted() const;
 
  private:
   std::shared_ptr<Buffer> memory_;
+  const SharedTable shared_;
   std::shared_ptr<std::atomic<int64_t>> evicted_bytes_;
   mutable std::atomic<bool> evicted_{false};
 };
@@ -155,6 +162,7 @@ class TableCache {
   Entries entries_;
   std::list<const TileKey*> lru_;  // ready tiles, the most recently used first; points at keys of entries_
   Stats stats_;
+  std::atomic<uint64_t> last_id_{0};
 };
 
 }  // namespace phasor::server

@@ -57,6 +57,7 @@ absl::Status TableRows::Visit(RowRange rows, const CancelFlag* cancel, const Dir
       const int64_t base = TileOf(at(row)) * kTileRows;
       run.cos = tile->data();
       run.sin = tile->data() + tile->bytes() / 2;
+      run.shared = &tile->shared();
       if (consecutive) {
         run.cos += (at(row) - base) * row_bytes();
         run.sin += (at(row) - base) * row_bytes();

@@ -22,6 +22,7 @@ struct TableRun {
   const std::byte* cos = nullptr;  // row r at cos + (table_rows[r] or r) · pairs elements
   const std::byte* sin = nullptr;
   std::span<const int32_t> table_rows;  // empty: row r
+  const SharedTable* shared = nullptr;  // what cos and sin are parts of, when that is a tile
 };
 
 // A window of an angle plan's table. Copies are cheap; whatever it points at must outlive it.

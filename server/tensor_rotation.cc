@@ -61,6 +61,7 @@ absl::Status TensorRotation::Rotate(RowRange tokens, const CancelFlag* cancel) c
       task.cos = run.cos;
       task.sin = run.sin;
       task.table_rows = run.table_rows;
+      task.shared = run.shared;
       return rows_.core->backend->Run(task, {0, run.rows}, cancel);
     });
     if (!status.ok()) return status;

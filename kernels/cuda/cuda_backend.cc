@@ -21,6 +21,9 @@ namespace {
 // What Run is given at once: a millisecond of a fast bus, and several chunks for its pipeline.
 constexpr int64_t kSliceBytes = int64_t{32} << 20;
 
+// A task that fills a chunk by itself gains nothing from company.
+constexpr int64_t kLargestInGroup = int64_t{1} << 20;
+
 CpuReason ReasonOf(const absl::Status& unimplemented) {
   for (int i = 0; i < kCpuReasons; ++i) {
     if (unimplemented.message() == absl::string_view(Name(static_cast<CpuReason>(i)).data()))
@@ -63,6 +66,7 @@ class CudaBackend final : public Backend {
       if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
       return RunOnCpu(ReasonOf(lowered.status()), task, rows, cancel);
     }
+    if (absl::Status status = (*lowered)->CheckRows(rows); !status.ok()) return status;
     const int64_t bytes = BytesOf(**lowered, rows);
     if (bytes < options_.min_device_bytes) return RunOnCpu(CpuReason::kSmall, task, rows, cancel);
     bool began = false;
@@ -71,6 +75,29 @@ class CudaBackend final : public Backend {
       return RunOnCpu(CpuReason::kMemory, task, rows, cancel);
     }
     return status;
+  }
+
+  absl::Status RunAll(std::span<const Task> tasks, std::span<const int64_t> rows, const CancelFlag* cancel) const override {
+    if (lost_.load(std::memory_order_relaxed)) return Lost();
+    Group group;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      if (absl::Status status = AddTo(&group, i, tasks[i], rows[i], cancel); !status.ok()) return status;
+    }
+    if (group.parts.empty()) return absl::OkStatus();
+    absl::Status status = absl::ResourceExhaustedError("");
+    bool began = false;
+    const bool small = group.bytes < options_.min_device_bytes;
+    if (!small) {
+      const auto count = static_cast<int64_t>(group.parts.size());
+      const std::unique_ptr<Lowered> lowered = LowerGroup(std::move(group.parts), std::move(group.rows));
+      status = RunOnDevice(*lowered, {0, count}, group.bytes, cancel, &began, count);
+      if (!IsOutOfMemory(status) || began || !options_.cpu_when_out_of_memory) return status;
+    }
+    for (const size_t i : group.tasks) {
+      status = RunOnCpu(small ? CpuReason::kSmall : CpuReason::kMemory, tasks[i], {0, rows[i]}, cancel);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
 
   int64_t RowsPerSlice(const Task& task) const override {
@@ -98,6 +125,32 @@ class CudaBackend final : public Backend {
  private:
   static absl::Status Lost() { return absl::UnavailableError("the device is lost; this server is ending"); }
 
+  // Tasks that go to a device together.
+  struct Group {
+    std::vector<std::unique_ptr<Lowered>> parts;
+    std::vector<int64_t> rows;
+    std::vector<size_t> tasks;  // their numbers
+    int64_t bytes = 0;
+  };
+
+  // Takes the task into the group, or runs it at once: where it is the CPU's, or large enough by itself.
+  absl::Status AddTo(Group* group, size_t number, const Task& task, int64_t rows, const CancelFlag* cancel) const {
+    if (rows <= 0) return absl::OkStatus();
+    auto lowered = Lower(task);
+    if (!lowered.ok()) {
+      if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
+      return RunOnCpu(ReasonOf(lowered.status()), task, {0, rows}, cancel);
+    }
+    if (absl::Status status = (*lowered)->CheckRows({0, rows}); !status.ok()) return status;
+    const int64_t bytes = BytesOf(**lowered, {0, rows});
+    if (bytes > kLargestInGroup) return Run(task, {0, rows}, cancel);
+    group->parts.push_back(*std::move(lowered));
+    group->rows.push_back(rows);
+    group->tasks.push_back(number);
+    group->bytes += bytes;
+    return absl::OkStatus();
+  }
+
   static int64_t BytesOf(const Lowered& lowered, RowRange rows) {
     int64_t bytes = lowered.bytes_per_row() * (rows.end - rows.begin);
     for (const Constant& constant : lowered.constants()) bytes += constant.id == 0 ? constant.bytes : 0;
@@ -117,16 +170,16 @@ class CudaBackend final : public Backend {
     });
   }
 
-  absl::Status RunOnDevice(const Lowered& lowered, RowRange rows, int64_t bytes, const CancelFlag* cancel,
-                           bool* began) const {
+  absl::Status RunOnDevice(const Lowered& lowered, RowRange rows, int64_t bytes, const CancelFlag* cancel, bool* began,
+                           int64_t grouped = 0) const {
     Device& device = Choose();
     device.load().fetch_add(bytes, std::memory_order_relaxed);
-    absl::Status status = Attempt(device, lowered, rows, cancel, began);
+    absl::Status status = Attempt(device, lowered, rows, cancel, began, grouped);
     if (IsOutOfMemory(status)) {
       out_of_memory_.fetch_add(1, std::memory_order_relaxed);
       if (!*began) {
         device.ReleaseUnused();
-        status = Attempt(device, lowered, rows, cancel, began);
+        status = Attempt(device, lowered, rows, cancel, began, grouped);
       }
     }
     device.load().fetch_sub(bytes, std::memory_order_relaxed);
@@ -142,12 +195,13 @@ class CudaBackend final : public Backend {
     return status;
   }
 
-  absl::Status Attempt(Device& device, const Lowered& lowered, RowRange rows, const CancelFlag* cancel, bool* began) const {
+  absl::Status Attempt(Device& device, const Lowered& lowered, RowRange rows, const CancelFlag* cancel, bool* began,
+                       int64_t grouped) const {
     auto lane = device.TakeLane();
     if (!lane.ok()) return lane.status();
     DeviceTimes times;
     const absl::Status status = RunPipeline(lowered, rows, cancel, {}, **lane, &times, began);
-    device.Add(times, 0);
+    device.Add(times, status.ok() ? grouped : 0);
     return status;
   }
 

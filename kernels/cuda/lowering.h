@@ -27,7 +27,7 @@ struct Strip {
   int64_t bytes() const { return row_bytes * rows; }
 };
 
-// Host bytes that every chunk of a task reads. id: names the content for the life of the process, so that a copy on the
+// Host bytes that every chunk of a task reads. id: names the content for the life of the backend, so that a copy on the
 // device can serve later calls; 0: the task's alone.
 struct Constant {
   const void* host = nullptr;
@@ -72,6 +72,10 @@ int64_t MovedBytesPerRow(const Task& task);
 // where it is left to the CPU; INVALID_ARGUMENT as Backend::Run has it. The task and what it points to must outlive the
 // result.
 absl::StatusOr<std::unique_ptr<Lowered>> Lower(const Task& task);
+
+// Several tasks as one whose rows are the tasks: `rows[i]` of part i, all of them. Their small strips travel together, and
+// rotations of one type share a launch. No part reads what another writes.
+std::unique_ptr<Lowered> LowerGroup(std::vector<std::unique_ptr<Lowered>> parts, std::vector<int64_t> rows);
 
 }  // namespace phasor::cuda
 

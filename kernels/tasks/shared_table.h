@@ -6,8 +6,8 @@
 
 namespace phasor {
 
-// Bytes that never change and that `id` names for the life of the process, so that a device may keep its copy of them
-// between calls. id > 0; a task that names such a table has its cos and sin within the bytes.
+// Bytes that never change and that `id` names for the life of the backend that is given them, so that a device may keep its
+// copy of them between calls. id > 0; a task that names such a table has its cos and sin within the bytes.
 struct SharedTable {
   uint64_t id = 0;
   const void* data = nullptr;

@@ -209,6 +209,69 @@ TEST(CudaBackendTest, TheDeviceWithTheLeastToDoIsChosen) {
   EXPECT_EQ(unknown.status().message(), "device: given 3; allowed: 0 … 2");
 }
 
+// Rotations of a batch: small tensors of their own, tables that some share.
+TEST(CudaBackendTest, ManySmallRotationsShareALaunchAndTheirTable) {
+  constexpr int kTasks = 300, kPairs = 32, kRows = 64;
+  std::vector<float> table(2 * kRows * kPairs);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 97) / 97.0f - 0.5f;
+  const SharedTable shared{7, table.data(), static_cast<int64_t>(table.size() * sizeof(float))};
+  std::vector<std::vector<float>> x;
+  std::vector<Task> tasks;
+  std::vector<int64_t> rows;
+  for (int i = 0; i < kTasks; ++i) {
+    x.emplace_back(static_cast<size_t>((1 + i % 3) * 2 * 2 * kPairs), static_cast<float>(i));
+    for (size_t k = 0; k < x.back().size(); ++k) x.back()[k] += static_cast<float>(k) / 256.0f;
+  }
+  const auto make = [&](std::vector<std::vector<float>>& data) {
+    tasks.clear();
+    rows.clear();
+    for (int i = 0; i < kTasks; ++i) {
+      RotateTask task;
+      task.tokens = 1 + i % 3;
+      task.heads = 2;
+      task.head_dim = 2 * kPairs;
+      task.pairs = kPairs;
+      task.x = task.y = data[static_cast<size_t>(i)].data();
+      task.x_token_stride = task.y_token_stride = task.heads * task.head_dim;
+      task.x_head_stride = task.y_head_stride = task.head_dim;
+      task.cos = table.data() + (i % 50) * kPairs;
+      task.sin = table.data() + (kRows + i % 50) * kPairs;
+      task.table_stride = kPairs;
+      task.shared = &shared;
+      rows.push_back(task.tokens);
+      tasks.push_back(task);
+    }
+  };
+  std::vector<std::vector<float>> expected = x;
+  make(expected);
+  ASSERT_TRUE((*CreateBackend("reference"))->RunAll(tasks, rows, nullptr).ok());
+  OnFake s;
+  make(x);
+  CancelFlag flag{false};
+  ASSERT_TRUE(s.backend->RunAll(tasks, rows, &flag).ok());
+  for (int i = 0; i < kTasks; ++i) EXPECT_EQ(x[static_cast<size_t>(i)], expected[static_cast<size_t>(i)]) << i;
+  EXPECT_EQ(s.driver->launches(), 2);  // 208 fit in the parameters of one
+  EXPECT_TRUE(flag.ran_on_device());
+  const DeviceStats stats = s.backend->stats().devices[0];
+  EXPECT_EQ(stats.grouped_launches, 2);
+  EXPECT_EQ(stats.grouped_tasks, kTasks);
+  EXPECT_EQ(stats.table_uploads, 1);
+  // The table is there for the next call, and goes when memory is short and nobody uses it.
+  ASSERT_TRUE(s.backend->RunAll(tasks, rows, nullptr).ok());
+  EXPECT_EQ(s.backend->stats().devices[0].table_hits, 1);
+  EXPECT_EQ(s.backend->stats().devices[0].table_bytes, shared.bytes);
+
+  // Where the whole group is not worth a device, each is the CPU's.
+  BackendOptions options;
+  options.min_device_bytes = int64_t{1} << 30;
+  OnFake cpu({}, options);
+  x = expected;
+  make(x);
+  ASSERT_TRUE(cpu.backend->RunAll(tasks, rows, nullptr).ok());
+  EXPECT_EQ(cpu.backend->stats().left_to_cpu[static_cast<size_t>(CpuReason::kSmall)], kTasks);
+  EXPECT_EQ(cpu.driver->launches(), 0);
+}
+
 TEST(CudaBackendTest, ManyThreadsShareLanesAndDevices) {
   FakeOptions fake;
   fake.devices = 2;
