@@ -2,6 +2,7 @@
 #ifndef PHASOR_KERNELS_CUDA_VECTOR16_CUH_
 #define PHASOR_KERNELS_CUDA_VECTOR16_CUH_
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/core/host_device.h"
@@ -19,9 +20,11 @@ template <typename T>
 PHASOR_HOST_DEVICE inline Vector16<T> Load16(const void* from) {
   return *static_cast<const Vector16<T>*>(from);
 }
+// As one number: element by element, a compiler may merge the store with a scalar one of another branch, and take it apart.
+typedef unsigned __int128 __attribute__((may_alias)) Number16;
 template <typename T>
 PHASOR_HOST_DEVICE inline void Store16(void* to, const Vector16<T>& value) {
-  *static_cast<Vector16<T>*>(to) = value;
+  *static_cast<Number16*>(to) = std::bit_cast<unsigned __int128>(value);
 }
 
 }  // namespace phasor::cuda

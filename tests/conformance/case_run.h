@@ -12,8 +12,10 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_target.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/encodings/encoding.h"
 #include "tests/conformance/cases.h"
+#include "tests/kernels/cuda/fake_driver.h"
 
 namespace phasor {
 
@@ -50,7 +52,19 @@ struct Variant {
   }
 };
 
-// Every usable backend but the reference, on every instruction set that this machine has.
+// The cuda backend on a device made of host memory, which runs the same kernels with its threads in that order.
+inline Variant OnFakeDevice(const std::string& name, cuda::ThreadOrder order) {
+  cuda::FakeOptions fake;
+  fake.grid.order = order;
+  BackendOptions options;
+  options.min_device_bytes = 0;
+  auto backend = cuda::MakeCudaBackend(std::make_shared<cuda::FakeDriver>(fake), *CreateBackend("cpu"), options);
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  return {name, "", backend.ok() ? *std::move(backend) : nullptr};
+}
+
+// Every usable backend but the reference, on every instruction set that this machine has, and the cuda backend's kernels on
+// the host.
 inline std::vector<Variant> VariantsUnderTest() {
   std::vector<Variant> variants;
   for (const BackendInfo& info : ListBackends()) {
@@ -68,7 +82,9 @@ inline std::vector<Variant> VariantsUnderTest() {
     }
     for (const std::string& target : CpuTargets()) variants.push_back({name + "/" + target, target, backend});
   }
-  EXPECT_FALSE(variants.empty());
+  variants.push_back(OnFakeDevice("cuda/forward", cuda::ThreadOrder::kForward));
+  variants.push_back(OnFakeDevice("cuda/reversed", cuda::ThreadOrder::kReversed));
+  variants.push_back(OnFakeDevice("cuda/shuffled", cuda::ThreadOrder::kShuffled));
   return variants;
 }
 

@@ -25,12 +25,11 @@ namespace phasor::server {
 
 class ApplyHarness {
  public:
-  explicit ApplyHarness(std::string_view backend, int threads = 2) {
-    auto made = CreateBackend(backend);
-    EXPECT_TRUE(made.ok()) << made.status();
+  explicit ApplyHarness(std::string_view backend, int threads = 2) : ApplyHarness(Made(backend), threads) {}
+  explicit ApplyHarness(std::unique_ptr<Backend> backend, int threads = 2) {
     EngineOptions options;
     options.worker_threads = threads;
-    engine_ = std::make_unique<Engine>(options, *std::move(made), nullptr);
+    engine_ = std::make_unique<Engine>(options, std::move(backend), nullptr);
   }
 
   ApplyResult One(const v1::ApplyItem& item) {
@@ -67,7 +66,15 @@ class ApplyHarness {
     return answer.status.ok() ? std::move(answer.results[0]) : std::move(failed);
   }
 
+  Engine& engine() { return *engine_; }
+
  private:
+  static std::unique_ptr<Backend> Made(std::string_view name) {
+    auto made = CreateBackend(name);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *std::move(made);
+  }
+
   std::unique_ptr<Engine> engine_;
 };
 
