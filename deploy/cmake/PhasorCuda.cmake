@@ -23,18 +23,24 @@ if(PHASOR_CCACHE AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 enable_language(CUDA)
 
-# phasor_cuda_library(NAME cudart SRCS a.cu DEPS phasor::cuda) → phasor::cudart
+# Flags of a target with CUDA sources.
 # CMake 3.25 does not know C++20 for nvcc, so the flag is given by hand.
+function(phasor_cuda_flags target)
+  set_target_properties(${target} PROPERTIES CUDA_STANDARD_REQUIRED OFF)
+  target_compile_options(
+    ${target}
+    PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --fmad=false --expt-relaxed-constexpr -diag-suppress=2810>"
+            "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden>")
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+endfunction()
+
+# phasor_cuda_library(NAME cudart SRCS a.cu DEPS phasor::cuda) → phasor::cudart
 function(phasor_cuda_library)
   cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
   set(target phasor_${ARG_NAME})
   add_library(${target} STATIC ${ARG_SRCS})
-  set_target_properties(${target} PROPERTIES CUDA_STANDARD_REQUIRED OFF EXPORT_NAME ${ARG_NAME})
-  target_compile_options(
-    ${target}
-    PRIVATE -std=c++20 --fmad=false --expt-relaxed-constexpr -diag-suppress=2810
-            "SHELL:-Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden")
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  phasor_cuda_flags(${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${ARG_NAME})
   target_link_libraries(${target} PUBLIC ${ARG_DEPS})
   add_library(phasor::${ARG_NAME} ALIAS ${target})
   install(TARGETS ${target} EXPORT PhasorTargets ARCHIVE DESTINATION lib COMPONENT kernels)

@@ -69,7 +69,9 @@ inline std::vector<Variant> VariantsUnderTest() {
   std::vector<Variant> variants;
   for (const BackendInfo& info : ListBackends()) {
     if (!info.usable || info.name == "reference") continue;
-    auto created = CreateBackend(info.name);
+    BackendOptions options;
+    options.min_device_bytes = 0;
+    auto created = CreateBackend(info.name, options);
     if (!created.ok()) {
       ADD_FAILURE() << created.status();
       continue;

@@ -14,52 +14,13 @@
 #include "gtest/gtest.h"
 
 #include "tests/e2e/fixture.h"
+#include "tests/testing/metrics_contract.h"
 
 namespace phasor::server {
 namespace {
 
 using ::testing::ContainerEq;
 using ::testing::HasSubstr;
-
-struct Family {
-  std::string type;
-  std::set<std::string> labels;
-  bool operator==(const Family&) const = default;
-};
-void PrintTo(const Family& family, std::ostream* out) {
-  *out << family.type << " {";
-  for (const std::string& label : family.labels) *out << label << " ";
-  *out << "}";
-}
-using Families = std::map<std::string, Family>;
-
-// The words in backquotes of one cell of a table.
-std::set<std::string> Quoted(const std::string& cell) {
-  std::set<std::string> words;
-  for (size_t start = cell.find('`'); start != std::string::npos;) {
-    const size_t end = cell.find('`', start + 1);
-    words.insert(cell.substr(start + 1, end - start - 1));
-    start = cell.find('`', end + 1);
-  }
-  return words;
-}
-
-Families Contract() {
-  Families families;
-  std::ifstream file(std::string(PHASOR_SOURCE_DIR) + "/deploy/metrics.md");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!line.starts_with("| `")) continue;
-    std::istringstream cells(line.substr(1));
-    std::string name, type, labels;
-    std::getline(cells, name, '|');
-    std::getline(cells, type, '|');
-    std::getline(cells, labels, '|');
-    type.erase(std::remove(type.begin(), type.end(), ' '), type.end());
-    families[*Quoted(name).begin()] = {type, Quoted(labels)};
-  }
-  return families;
-}
 
 std::string Get(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -109,7 +70,7 @@ TEST(MetricsTest, AScrapeIsWhatTheContractSays) {
   Get(server->metrics_port(), "/metrics");  // the listener's own series are there from the second time on
   const std::string answer = Get(server->metrics_port(), "/metrics");
   ASSERT_THAT(answer, HasSubstr("200 OK"));
-  const Families contract = Contract();
+  const Families contract = DocumentedMetrics("");
   ASSERT_GT(contract.size(), 25u);
   EXPECT_THAT(Scraped(answer), ContainerEq(contract));
 }
