@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/core/narrow.h"
-#include "kernels/cpu/mask_rows.h"
+#include "kernels/tasks/mask_rows.h"
 #include "kernels/cpu/position_runs.h"
 #include "kernels/cpu/store_policy.h"
 

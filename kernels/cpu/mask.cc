@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/core/narrow.h"
-#include "kernels/cpu/mask_rows.h"
+#include "kernels/tasks/mask_rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/mask.cc"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/math.h"
+#include "kernels/core/round_product.h"
 #include "kernels/core/sincos.h"
 #include "kernels/core/sum.h"
 #include "kernels/cpu/angle_repair.h"
@@ -27,19 +28,6 @@ absl::Status CheckCount(const PositionSource& positions, RowRange rows) {
   return absl::InvalidArgumentError(absl::StrCat("row ", rows.end - 1, " has no position: there are ", count, " ids"));
 }
 
-// The product with one rounding to T: exact products of doubles have an error term that a double holds, while the product
-// itself is a normal number.
-template <typename T>
-T Product(double a, double b) {
-  const double product = a * b;
-  if constexpr (std::is_same_v<T, double>) {
-    return CanonicalizeNaN(product);
-  } else {
-    if (!(std::fabs(product) > 0x1p-900) || std::isinf(product)) return Narrow<T>(product);
-    return Narrow<T>(DoubleDouble{product, std::fma(a, b, -product)});
-  }
-}
-
 // One row of the table as From to one of To.
 template <typename From, typename To>
 void GatherRow(const GatherPlan& plan, const From* from, To* to) {
@@ -55,7 +43,7 @@ void GatherRow(const GatherPlan& plan, const From* from, To* to) {
       return;
     }
   }
-  for (int64_t c = 0; c < plan.dim; ++c) to[c] = Product<To>(Widen<double>(from[c]), plan.scale);
+  for (int64_t c = 0; c < plan.dim; ++c) to[c] = RoundedProduct<To>(Widen<double>(from[c]), plan.scale);
 }
 
 // A position as the doubles and floats that its functions take.

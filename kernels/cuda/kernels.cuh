@@ -8,11 +8,17 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "kernels/cuda/add.cuh"
 #include "kernels/cuda/angle_direct.cuh"
 #include "kernels/cuda/angle_range.cuh"
+#include "kernels/cuda/assemble.cuh"
+#include "kernels/cuda/bias_matrix.cuh"
+#include "kernels/cuda/gather.cuh"
 #include "kernels/cuda/kernel_list.h"
+#include "kernels/cuda/mask.cuh"
 #include "kernels/cuda/rotate.cuh"
 #include "kernels/cuda/toeplitz.cuh"
+#include "kernels/cuda/window.cuh"
 
 namespace phasor::cuda {
 
@@ -57,6 +63,48 @@ struct BodyVisitor {
         return launch(ToeplitzBody<uint64_t>{p});
       default:
         return launch(ToeplitzBody<uint32_t>{p});
+    }
+  }
+  void operator()(const WindowParams& p) const { OfSize<WindowBody>(p.element_size, p); }
+  void operator()(const BiasMatrixParams& p) const { OfSize<BiasMatrixBody>(p.element_size, p); }
+  void operator()(const KeptKeysParams& p) const {
+    if (p.additive.data == nullptr) return launch(KeptKeysBody<void>{p});
+    VisitFloat(p.additive.dtype, [&](auto tag) { launch(KeptKeysBody<typename decltype(tag)::type>{p}); });
+  }
+  void operator()(const MaskParams& p) const {
+    if (p.additive.data == nullptr) return OfSize<HideBody>(SizeOf(p.dtype), p);
+    VisitFloat(p.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      VisitFloat(p.additive.dtype, [&](auto add_tag) { launch(MaskBody<T, typename decltype(add_tag)::type>{p}); });
+    });
+  }
+  void operator()(const AssembleParams& p) const { OfSize<AssembleBody>(p.element_size, p); }
+  void operator()(const GatherParams& p) const {
+    if (p.copies_bits()) return OfSize<GatherBitsBody>(SizeOf(p.to), p);
+    VisitFloat(p.from, [&](auto from_tag) {
+      using From = typename decltype(from_tag)::type;
+      VisitFloat(p.to, [&](auto to_tag) { launch(GatherBody<From, typename decltype(to_tag)::type>{p}); });
+    });
+  }
+  void operator()(const SquarePartialsParams& p) const {
+    VisitFloat(p.from, [&](auto tag) { launch(SquarePartialsBody<typename decltype(tag)::type>{p}); });
+  }
+  void operator()(const NormsParams& p) const { launch(NormsBody{p}); }
+  void operator()(const AddParams& p) const {
+    VisitFloat(p.dtype, [&](auto tag) { launch(AddBody<typename decltype(tag)::type>{p}); });
+  }
+
+ private:
+  // Elements that are moved as bits.
+  template <template <typename> class Body, typename Params>
+  void OfSize(int64_t element_size, const Params& p) const {
+    switch (element_size) {
+      case 2:
+        return launch(Body<uint16_t>{p});
+      case 8:
+        return launch(Body<uint64_t>{p});
+      default:
+        return launch(Body<uint32_t>{p});
     }
   }
 };

@@ -12,7 +12,8 @@ namespace phasor::cuda {
 // Bodies are plain values: they travel in the kernel's parameters.
 template <typename Body>
 __global__ void __launch_bounds__(kBlockThreads) RunBody(const __grid_constant__ Body body) {
-  body(GridThread{static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, static_cast<int64_t>(gridDim.x) * blockDim.x});
+  body(
+      GridThread{static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, static_cast<int64_t>(gridDim.x) * blockDim.x});
 }
 
 template <typename Params>

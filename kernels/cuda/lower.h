@@ -18,6 +18,12 @@ using LoweredOr = absl::StatusOr<std::unique_ptr<Lowered>>;
 LoweredOr LowerTask(const AngleTask& task);
 LoweredOr LowerTask(const RotateTask& task);
 LoweredOr LowerTask(const ToeplitzTask& task);
+LoweredOr LowerTask(const WindowTask& task);
+LoweredOr LowerTask(const MaskTask& task);
+LoweredOr LowerTask(const BiasMatrixTask& task);
+LoweredOr LowerTask(const AssembleTask& task);
+LoweredOr LowerTask(const GatherRowsTask& task);
+LoweredOr LowerTask(const AddTask& task);
 
 // Why a task is left to the CPU.
 inline absl::Status LeftToCpu(const char* reason) { return absl::UnimplementedError(reason); }

@@ -17,7 +17,8 @@
 namespace phasor::cuda {
 
 // Host memory: `rows` rows of `row_bytes`, one every `pitch` bytes. On the device they lie without gaps, from an address
-// aligned to 256 bytes. Only the rows' own bytes are read or written.
+// aligned to 256 bytes. Only the rows' own bytes are read or written. An output without host memory is not moved: kernels
+// leave there what later ones of the chunk read.
 struct Strip {
   std::byte* host = nullptr;
   int64_t row_bytes = 0;
@@ -57,7 +58,7 @@ class Lowered {
   virtual int64_t bytes_per_row() const = 0;
   // A chunk begins at a multiple of this many rows, counted from row 0 of the task (or where the range begins). ≥ 1.
   virtual int64_t rows_per_cut() const { return 1; }
-  // INVALID_ARGUMENT where these rows cannot be run, as Backend::Run has it. Asked before any of them is.
+  // INVALID_ARGUMENT where these rows cannot be run, as Backend::Run has it. Asked once a call, before any of them is.
   virtual absl::Status CheckRows(RowRange) const { return absl::OkStatus(); }
   virtual Transfers TransfersOf(RowRange rows) const = 0;
   // In order, each after the one before has ended.

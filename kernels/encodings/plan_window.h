@@ -16,10 +16,10 @@ struct TokenWindow {
   int64_t width = 0;
   bool class_token = false;
 
-  int64_t tokens() const { return height * width + (class_token ? 1 : 0); }
-  int64_t offsets() const { return (2 * height - 1) * (2 * width - 1); }
-  int64_t table_rows() const { return offsets() + (class_token ? 3 : 0); }
-  int64_t row_of(int64_t query, int64_t key) const {
+  constexpr int64_t tokens() const { return height * width + (class_token ? 1 : 0); }
+  constexpr int64_t offsets() const { return (2 * height - 1) * (2 * width - 1); }
+  constexpr int64_t table_rows() const { return offsets() + (class_token ? 3 : 0); }
+  constexpr int64_t row_of(int64_t query, int64_t key) const {
     if (class_token) {
       if (query == 0) return offsets() + (key == 0 ? 2 : 0);
       if (key == 0) return offsets() + 1;

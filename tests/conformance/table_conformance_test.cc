@@ -6,32 +6,10 @@
 #include <thread>
 
 #include "kernels/program/absolute_rows.h"
-#include "tests/conformance/case_run.h"
+#include "tests/conformance/table_cases.h"
 
 namespace phasor {
 namespace {
-
-constexpr int64_t kRows = 40;
-
-// A weight of any type with random bits, NaNs and denormals among ordinary numbers.
-WeightRef RandomTable(DType dtype, int64_t rows, int64_t columns, bool wild, std::mt19937_64& random) {
-  const int64_t elements = rows * columns;
-  const std::shared_ptr<std::byte[]> data(new std::byte[static_cast<size_t>(elements * SizeOf(dtype))]);
-  std::normal_distribution<double> normal;
-  VisitFloat(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (int64_t i = 0; i < elements; ++i) {
-      const T value = wild && random() % 4 == 0 ? FromBits<T>(random()) : Narrow<T>(normal(random));
-      std::memcpy(data.get() + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
-    }
-  });
-  auto weight = std::make_shared<Weight>();
-  weight->dtype = dtype;
-  weight->shape = {rows, columns};
-  weight->data = std::shared_ptr<const std::byte>(data, data.get());
-  weight->digest.push_back('x');
-  return WeightRef(std::move(weight));
-}
 
 // Runs the task on both in two ranges and compares; the task's outputs are [rows, stride] each.
 template <typename MakeTask>
@@ -56,34 +34,10 @@ TEST(TableConformanceTest, GatheredRows) {
   for (const Variant& variant : VariantsUnderTest()) {
     for (DType from : kFloatTypes) {
       for (DType to : kFloatTypes) {
-        for (double scale : {1.0, 1 / std::sqrt(768.0), -3.5, 0.0, 1e-42, 1e300}) {
+        for (double scale : kTestedScales) {
           for (bool normalize : {false, true}) {
-            const int64_t dim = 1 + static_cast<int64_t>(random() % 40), table_rows = 9;
-            GatherPlan plan;
-            plan.rows = table_rows;
-            plan.dim = dim;
-            plan.table = RandomTable(from, table_rows, dim, !normalize, random);
-            plan.scale = scale;
-            plan.l2_normalize = normalize;
-            std::vector<int64_t> ids;
-            std::vector<uint8_t> hidden;
-            for (int64_t r = 0; r < kRows; ++r) {
-              ids.push_back(static_cast<int64_t>(random() % 7) - 2);
-              hidden.push_back(random() % 5 == 0);
-            }
-            const int64_t stride = dim + static_cast<int64_t>(random() % 3);
-            Compare(variant, kRows, stride, to, [&](void* out) {
-              GatherRowsTask task;
-              task.plan = &plan;
-              task.positions.ids = ids;
-              task.offset = 2;
-              task.hidden = hidden;
-              task.hidden_row = 8;
-              task.dtype = to;
-              task.out = out;
-              task.row_stride = stride;
-              return task;
-            });
+            const GatherCase c(from, to, scale, normalize, random);
+            Compare(variant, GatherCase::kRows, c.stride(), to, [&](void* out) { return c.TaskTo(out); });
           }
         }
       }

@@ -1,27 +1,10 @@
 // The other tasks, bit for bit against the reference: rotation, bias vectors, Toeplitz matrices, table forms.
 #include <random>
 
-#include "tests/conformance/case_run.h"
+#include "tests/conformance/table_cases.h"
 
 namespace phasor {
 namespace {
-
-// Any bits: NaNs, infinities and denormals among ordinary numbers.
-void FillRandom(Buffer& buffer, int64_t elements, DType dtype, std::mt19937_64& random) {
-  const int64_t size = SizeOf(dtype);
-  for (int64_t i = 0; i < elements; ++i) {
-    uint64_t bits = random();
-    if (random() % 8 != 0) {
-      // An ordinary number: exponent beside that of 1.
-      const double value = std::ldexp(static_cast<double>(static_cast<int64_t>(bits) >> 11), -52);
-      const float narrow = static_cast<float>(value);
-      std::memcpy(&bits, dtype == DType::kF64 ? static_cast<const void*>(&value) : &narrow, dtype == DType::kF64 ? 8 : 4);
-      if (dtype == DType::kBF16) bits >>= 16;
-      if (dtype == DType::kF16) bits = 0x3800 | (random() & 0x87ff);
-    }
-    std::memcpy(static_cast<char*>(buffer.data()) + i * size, &bits, size);
-  }
-}
 
 struct RotateShape {
   int64_t tokens, heads, pairs, tail;
@@ -183,45 +166,11 @@ TEST(TaskConformanceTest, ToeplitzMatrices) {
   }
 }
 
-struct FormShape {
-  TableForm form;
-  int64_t size, pairs, columns, rows;
-};
-
 void CompareForm(const Variant& candidate, const FormShape& shape, std::mt19937_64& random) {
-  const DType bits = shape.size == 8 ? DType::kF64 : shape.size == 4 ? DType::kF32 : DType::kBF16;
-  const int64_t stride = shape.pairs + random() % 3;
-  Buffer cos(shape.rows * stride * shape.size), sin(shape.rows * stride * shape.size);
-  FillRandom(cos, shape.rows * stride, bits, random);
-  FillRandom(sin, shape.rows * stride, bits, random);
-  const bool two_arrays = shape.form == TableForm::kHalf || shape.form == TableForm::kDuplicated ||
-                          shape.form == TableForm::kInterleavedDuplicated;
-  std::vector<int32_t> table_rows;
-  if (random() % 2 == 0) {
-    for (int64_t r = 0; r < shape.rows; ++r) table_rows.push_back(static_cast<int32_t>(random() % shape.rows));
-  }
-  const auto run = [&](const Backend& backend) {
-    // The second array of the two-array forms follows the first.
-    const int64_t bytes = shape.rows * shape.columns * shape.size;
-    Buffer out(2 * bytes);
-    const AssembleTask task{.form = shape.form,
-                            .element_size = shape.size,
-                            .pairs = shape.pairs,
-                            .columns = shape.columns,
-                            .cos = cos.data(),
-                            .sin = sin.data(),
-                            .table_stride = stride,
-                            .table_rows = table_rows,
-                            .out = out.data(),
-                            .out_sin = two_arrays ? static_cast<char*>(out.data()) + bytes : nullptr};
-    EXPECT_TRUE(backend.Run(task, {0, shape.rows / 2}, nullptr).ok());
-    EXPECT_TRUE(backend.Run(task, {shape.rows / 2, shape.rows}, nullptr).ok());
-    EXPECT_TRUE(out.GuardIntact());
-    return out;
-  };
+  const FormCase c(shape, random);
   const auto reference = CreateBackend("reference");
   ASSERT_TRUE(reference.ok());
-  ASSERT_EQ(run(candidate.Select()).FirstDifference(run(**reference), 0, 2 * shape.rows * shape.columns, shape.size), -1)
+  ASSERT_EQ(c.Run(candidate.Select()).FirstDifference(c.Run(**reference), 0, c.elements(), shape.size), -1)
       << candidate.name << " form " << static_cast<int>(shape.form) << " size " << shape.size << " pairs " << shape.pairs
       << " columns " << shape.columns;
 }
@@ -229,17 +178,7 @@ void CompareForm(const Variant& candidate, const FormShape& shape, std::mt19937_
 TEST(TaskConformanceTest, TableForms) {
   std::mt19937_64 random(23);
   for (const Variant& variant : VariantsUnderTest()) {
-    for (TableForm form : {TableForm::kHalf, TableForm::kDuplicated, TableForm::kInterleavedDuplicated,
-                           TableForm::kConcatenated, TableForm::kSinCosInterleaved, TableForm::kSinCosConcatenated}) {
-      for (int64_t size : {2, 4, 8}) {
-        for (int64_t pairs : {1, 2, 5, 16, 33, 64}) {
-          const int64_t natural = form == TableForm::kHalf ? pairs : 2 * pairs;
-          for (int64_t columns : {natural - 1, natural, natural + 1}) {
-            if (columns > 0) CompareForm(variant, {form, size, pairs, columns, 7}, random);
-          }
-        }
-      }
-    }
+    ForEachFormShape([&](const FormShape& shape) { CompareForm(variant, shape, random); });
   }
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "tests/conformance/case_run.h"
+#include "tests/conformance/window_cases.h"
 
 namespace phasor {
 namespace {
@@ -38,28 +38,13 @@ void Compare(const Variant& variant, int64_t rows, int64_t elements, int64_t siz
 
 TEST(WindowConformanceTest, GatheredTables) {
   std::mt19937_64 random(31);
-  const TokenWindow windows[] = {{1, 1, false},  {1, 1, true},  {7, 7, false},  {2, 3, true},
-                                 {3, 2, false},  {1, 9, true},  {9, 1, false},  {14, 14, true},
-                                 {3, 30, false}, {2, 50, true}, {12, 5, false}, {1, 99, false}};
   for (const Variant& variant : VariantsUnderTest()) {
-    for (const TokenWindow& window : windows) {
+    for (const TokenWindow& window : kTestedWindows) {
       for (int64_t size : {2, 4, 8}) {
         for (StoreHint hint : {StoreHint::kKeep, StoreHint::kReadNext}) {
-          const int64_t heads = 1 + static_cast<int64_t>(random() % 3);
-          const int64_t stride = window.table_rows() + static_cast<int64_t>(random() % 3);
-          std::vector<unsigned char> table(static_cast<size_t>(heads * stride * size));
-          for (unsigned char& byte : table) byte = static_cast<unsigned char>(random());
-          const int64_t rows = heads * window.tokens();
+          const WindowCase c(window, size, random);
           SCOPED_TRACE(testing::Message() << window.height << "x" << window.width << (window.class_token ? "+1" : ""));
-          Compare(variant, rows, rows * window.tokens(), size, random, [&](void* out) -> Task {
-            return WindowTask{.element_size = size,
-                              .window = window,
-                              .heads = heads,
-                              .table = table.data(),
-                              .table_stride = stride,
-                              .out = out,
-                              .hint = hint};
-          });
+          Compare(variant, c.rows(), c.elements(), size, random, [&](void* out) -> Task { return c.TaskTo(out, hint); });
         }
       }
     }

@@ -49,7 +49,8 @@ class Bench {
     cudaDeviceProp properties;
     Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
     std::printf("%s, compute capability %d.%d\n", properties.name, properties.major, properties.minor);
-    resident_ = static_cast<int64_t>(properties.multiProcessorCount) * properties.maxThreadsPerMultiProcessor / kBlockThreads;
+    resident_ =
+        static_cast<int64_t>(properties.multiProcessorCount) * properties.maxThreadsPerMultiProcessor / kBlockThreads;
     Check(cudaStreamCreate(&stream_), "cudaStreamCreate");
     Check(cudaEventCreate(&begin_), "cudaEventCreate");
     Check(cudaEventCreate(&end_), "cudaEventCreate");
@@ -105,7 +106,8 @@ __global__ void NaiveRotate(uint16_t* x, const float* cos, const float* sin, int
   if (i >= tokens * heads * pairs) return;
   const int64_t pair = i % pairs, vector = i / pairs, token = vector / heads;
   uint16_t* const at = x + vector * 2 * pairs + pair;
-  const float a = __uint_as_float(static_cast<uint32_t>(at[0]) << 16), b = __uint_as_float(static_cast<uint32_t>(at[pairs]) << 16);
+  const float a = __uint_as_float(static_cast<uint32_t>(at[0]) << 16),
+              b = __uint_as_float(static_cast<uint32_t>(at[pairs]) << 16);
   const float c = cos[token * pairs + pair], s = sin[token * pairs + pair];
   at[0] = static_cast<uint16_t>(__float_as_uint(__fmaf_rn(a, c, -__fmul_rn(b, s))) >> 16);
   at[pairs] = static_cast<uint16_t>(__float_as_uint(__fmaf_rn(b, c, __fmul_rn(a, s))) >> 16);
@@ -135,7 +137,8 @@ void RotateGates(Bench& bench, std::vector<Gate>* gates) {
   Check(cudaMalloc(&table, 2 * tokens * kPairs * sizeof(float)), "cudaMalloc");
   Check(cudaMemset(table, 0, 2 * tokens * kPairs * sizeof(float)), "cudaMemset");
   const double copy = bench.CopySeconds(kBytes);
-  const double ours = bench.Time([&](int round) { bench.Launch(Rotation(bench.buffer(round), table, tokens, kHeads, kPairs)); });
+  const double ours =
+      bench.Time([&](int round) { bench.Launch(Rotation(bench.buffer(round), table, tokens, kHeads, kPairs)); });
   const int64_t works = tokens * kHeads * kPairs;
   const double naive = bench.Time([&](int round) {
     NaiveRotate<<<static_cast<unsigned>((works + 255) / 256), 256, 0, bench.stream()>>>(
@@ -218,7 +221,8 @@ double HostSeconds(const std::function<void()>& work) {
     clock_gettime(CLOCK_MONOTONIC, &begin);
     work();
     clock_gettime(CLOCK_MONOTONIC, &end);
-    seconds.push_back(static_cast<double>(end.tv_sec - begin.tv_sec) + static_cast<double>(end.tv_nsec - begin.tv_nsec) * 1e-9);
+    seconds.push_back(static_cast<double>(end.tv_sec - begin.tv_sec) +
+                      static_cast<double>(end.tv_nsec - begin.tv_nsec) * 1e-9);
   }
   return Median(std::move(seconds));
 }
@@ -245,7 +249,8 @@ void HostGates(Bench& bench, std::vector<Gate>* gates) {
   const std::vector<float> row(kPairs, 0.5f);
   task.cos = task.sin = row.data();
   const auto in = HostSeconds([&] { Check(cudaMemcpy(bench.buffer(0), host, kBytes, cudaMemcpyHostToDevice), "copy in"); });
-  const auto out = HostSeconds([&] { Check(cudaMemcpy(host, bench.buffer(0), kBytes, cudaMemcpyDeviceToHost), "copy out"); });
+  const auto out =
+      HostSeconds([&] { Check(cudaMemcpy(host, bench.buffer(0), kBytes, cudaMemcpyDeviceToHost), "copy out"); });
   bool ok = true;
   const auto whole = HostSeconds([&] { ok &= (*backend)->Run(task, {0, task.tokens}, nullptr).ok(); });
   gates->push_back({"host to host, the slower pinned copy's time", whole / std::max(in, out), 1.25, false});
@@ -274,8 +279,8 @@ int Report(const std::vector<Gate>& gates, const char* json) {
     std::printf("%-48s %8.3f  %s %.2f  %s\n", gate.name.c_str(), gate.ratio, gate.at_least ? "≥" : "≤", gate.limit,
                 gate.holds() ? "holds" : "MISSED");
     if (file == nullptr) continue;
-    std::fprintf(file, "  {\"gate\": \"%s\", \"ratio\": %.4f, \"limit\": %.2f, \"holds\": %s}%s\n", gate.name.c_str(), gate.ratio,
-                 gate.limit, gate.holds() ? "true" : "false", i + 1 < gates.size() ? "," : "");
+    std::fprintf(file, "  {\"gate\": \"%s\", \"ratio\": %.4f, \"limit\": %.2f, \"holds\": %s}%s\n", gate.name.c_str(),
+                 gate.ratio, gate.limit, gate.holds() ? "true" : "false", i + 1 < gates.size() ? "," : "");
   }
   if (file != nullptr) {
     std::fputs("]\n", file);

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +40,7 @@ inline void CopyIn(const Strip& strip, std::byte* to) {
     std::memcpy(to + r * strip.row_bytes, strip.host + r * strip.pitch, strip.row_bytes);
 }
 inline void CopyOut(const Strip& strip, const std::byte* from) {
+  if (strip.host == nullptr) return;
   for (int64_t r = 0; r < strip.rows; ++r)
     std::memcpy(strip.host + r * strip.pitch, from + r * strip.row_bytes, strip.row_bytes);
 }
@@ -46,7 +49,7 @@ inline void CopyOut(const Strip& strip, const std::byte* from) {
 inline absl::Status RunLowered(const Task& task, RowRange rows, const HostGrid& grid, int64_t chunk_rows) {
   auto lowered = Lower(task);
   if (!lowered.ok()) return lowered.status();
-  if (auto status = (*lowered)->CheckRows(rows); !status.ok()) return status;
+  if (absl::Status status = (*lowered)->CheckRows(rows); !status.ok()) return status;
   using Memory = std::vector<std::unique_ptr<DeviceBytes>>;
   const auto addresses = [](const Memory& memory) {
     std::vector<std::byte*> at;
@@ -84,6 +87,38 @@ inline absl::Status RunLowered(const Task& task, RowRange rows, const HostGrid& 
     begin = end;
   }
   return absl::OkStatus();
+}
+
+// The tasks that have kernels, run on a HostGrid: for tests that take a backend.
+class HostGridBackend final : public Backend {
+ public:
+  HostGridBackend(const HostGrid& grid, int64_t chunk_rows) : grid_(grid), chunk_rows_(chunk_rows) {}
+
+  std::string_view name() const override { return "cuda"; }
+  std::string description() const override { return "kernels on a host grid"; }
+  absl::Status Run(const Task& task, RowRange rows, const CancelFlag*) const override {
+    return RunLowered(task, rows, grid_, chunk_rows_);
+  }
+
+ private:
+  const HostGrid grid_;
+  const int64_t chunk_rows_;
+};
+
+// Calls run(backend) for the orders of threads, one and three OS threads, and small and large chunks.
+template <typename Run>
+void OnEveryHostGrid(const Run& run) {
+  for (const auto order : {ThreadOrder::kForward, ThreadOrder::kReversed, ThreadOrder::kShuffled}) {
+    for (const int64_t chunk : {1, 4, 1000}) run(HostGridBackend({order}, chunk));
+    run(HostGridBackend({order, 3}, 1000));
+  }
+}
+
+// One of them, another with every number: for many cases.
+inline HostGridBackend HostGridNumber(int64_t number) {
+  constexpr int64_t kChunks[] = {1, 3, 7, 1000};
+  const int64_t chunk = kChunks[number % 4];
+  return HostGridBackend({static_cast<ThreadOrder>(number % 3), chunk > 3 && number % 5 == 0 ? 3 : 1}, chunk);
 }
 
 }  // namespace phasor::cuda

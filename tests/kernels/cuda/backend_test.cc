@@ -1,5 +1,5 @@
 // The device runtime on the fake device: bits through the pipeline, memory within its budget, and every call made to fail.
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/backend.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "tests/kernels/cuda/fake_driver.h"
 
 namespace phasor::cuda {
