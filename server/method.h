@@ -119,6 +119,9 @@ class MessageSource {
   // The last message is on its way (by HTTP/2's flow control: the client takes them), or, not ok, the client is gone. On a
   // thread of the completion queue.
   virtual void OnWritten(bool ok) = 0;
+  // The call is over: the client is gone, or has the end. On a thread of the completion queue; of a message that is still
+  // under way, OnWritten follows.
+  virtual void OnOver() {}
 };
 
 // The right to read and write the messages of a stream both ways, and to end it, once. At most one read and one write are
@@ -167,6 +170,9 @@ struct Method {
   ResponsePath path = ResponsePath::kProto;  // kZeroCopy: the data plane
   int posted = 8;                            // calls asked for in advance, per completion queue
   MethodMetrics* metrics = nullptr;
+  // Served however many calls are being served and while a shutdown refuses others, which does not wait for these; not in
+  // the count of calls being served.
+  bool exempt = false;
   // Asks for the next call: Service::RequestX.
   std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, ResponseWriter*, grpc::ServerCompletionQueue*, void* tag)>
       request_next;

@@ -137,7 +137,8 @@ void RpcCall::OnRequest(bool ok) {
   Post(group_, method_, queue_);  // first: somebody should be waiting for the next call whatever this one does
   arrived_ = Clock::now();
   events_left_.store(2, std::memory_order_relaxed);
-  taken_ = !group_->refusing();
+  const bool refused = !method_->exempt && group_->refusing();
+  taken_ = !method_->exempt && !refused;
   if (taken_) group_->AddCall();
   context_ = std::make_shared<CallContext>();
   peer_ = server_context_.peer();
@@ -146,8 +147,8 @@ void RpcCall::OnRequest(bool ok) {
   ReadRequestId();
   Arrived();
 
-  const bool admitted = group_->admission().TryEnter();
-  if (!taken_) {
+  const bool admitted = method_->exempt || group_->admission().TryEnter();
+  if (refused) {
     Answer(Refuse(Unavailable("DRAINING", "the server is shutting down", kRetryElsewhere), RejectReason::kDraining));
   } else if (!admitted) {
     Answer(Refuse(
@@ -240,7 +241,7 @@ void RpcCall::ReleaseOne() {
   if (events_left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   Account();
   held_.reset();
-  group_->admission().Leave();
+  if (!method_->exempt) group_->admission().Leave();
   CallGroup* group = group_;
   const bool taken = taken_;
   delete this;

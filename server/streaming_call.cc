@@ -98,6 +98,11 @@ void WriteCall::Begin() {
   if (source_ != nullptr) source_->Start();
 }
 
+void WriteCall::Over() {
+  StreamingCall::Over();
+  if (source_ != nullptr) source_->OnOver();
+}
+
 void WriteCall::Finish(const grpc::ByteBuffer*, const grpc::Status& status) { writer_.Finish(status, finish_event()); }
 
 void WriteCall::Write(grpc::ByteBuffer message) {

@@ -25,7 +25,7 @@ class StreamingCall : public RpcCall {
 
   // Sets the first alarm; once, in Begin.
   void WatchPauses();
-  void Over() final;
+  void Over() override;
 
   // The clock's nanoseconds since when the client is waited for; 0: it is not. On the queue's thread.
   virtual int64_t WaitingSince() const = 0;
@@ -87,6 +87,7 @@ class WriteCall final : public StreamingCall {
   void Arrived() override { CountRequest(request_); }
   void Begin() override;
   void Finish(const grpc::ByteBuffer* response, const grpc::Status& status) override;
+  void Over() override;
   int64_t WaitingSince() const override { return writing_since_.load(std::memory_order_relaxed); }
   bool OnPause() override;
 

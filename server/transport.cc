@@ -8,15 +8,15 @@
 
 #include "absl/strings/str_join.h"
 #include "grpc/grpc.h"
-#include "grpc/health/v1/health.pb.h"
 #include "grpcpp/ext/channelz_service_plugin.h"
+#include "grpcpp/ext/health_check_service_server_builder_option.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
 #include "server/addresses.h"
+#include "server/health_service.h"
 #include "server/text.h"
 
 namespace phasor::server {
@@ -25,18 +25,15 @@ namespace {
 // gRPC keeps these switches per process, for all servers created afterwards.
 void EnablePlugins(bool channelz) {
   static std::once_flag once;
-  std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    // Health comes with gRPC as raw bytes; reflection can describe it only when its descriptor is linked in.
-    static_cast<void>(grpc::health::v1::HealthCheckRequest::descriptor());
-  });
+  std::call_once(once, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
   static std::once_flag channelz_once;
   if (channelz) std::call_once(channelz_once, [] { grpc::channelz::experimental::InitChannelzService(); });
 }
 
 void Configure(const TransportOptions& options, grpc::ServerBuilder* builder) {
   constexpr int64_t kIntMax = std::numeric_limits<int>::max();
+  // gRPC's own, which a program that embeds this server may have switched on, has the same name.
+  builder->SetOption(std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
   builder->SetMaxReceiveMessageSize(static_cast<int>(std::min(options.max_receive_bytes, kIntMax)));
   builder->SetMaxSendMessageSize(-1);
   // Two servers would otherwise share a port and split its calls, without an error.
@@ -78,7 +75,15 @@ absl::StatusOr<std::unique_ptr<Transport>> Transport::Start(const TransportOptio
 }
 
 Transport::Transport(std::vector<ServiceMethods> services, CallGroup* group)
-    : services_(std::move(services)), group_(group) {}
+    : health_(std::make_unique<Health>()), services_(std::move(services)), names_{""}, group_(group) {
+  for (const ServiceMethods& service : services_) names_.push_back(service.name);
+  health_->Set({kLivenessService}, true);
+  SetServing(false);
+  services_.push_back(health_->MakeService());
+  for (Method& method : services_.back().methods) {
+    method.metrics = group_->metrics().AddMethod(method.name, method.path);
+  }
+}
 
 Transport::~Transport() { Shutdown(std::chrono::milliseconds(0)); }
 
@@ -106,8 +111,6 @@ absl::Status Transport::Listen(const TransportOptions& options) {
   for (size_t i = 0; i < ports_.size(); ++i) {
     if (IsUnixAddress(options.addresses[i])) ports_[i] = 0;
   }
-  server_->GetHealthCheckService()->SetServingStatus(kLivenessService, true);
-  SetServing(false);
   return absl::OkStatus();
 }
 
@@ -129,11 +132,7 @@ std::shared_ptr<grpc::Channel> Transport::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
-void Transport::SetServing(bool serving) {
-  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  health->SetServingStatus("", serving);
-  for (const ServiceMethods& service : services_) health->SetServingStatus(service.name, serving);
-}
+void Transport::SetServing(bool serving) { health_->Set(names_, serving); }
 
 void Transport::Shutdown(std::chrono::milliseconds grace) {
   if (shut_down_) return;
@@ -153,12 +152,14 @@ void Transport::Shutdown(std::chrono::milliseconds grace) {
   const auto start = std::chrono::steady_clock::now();
   const auto end = start + grace;
   const auto first_look = std::min(end, start + kRefuseAtLeast);
+  SetServing(false);
   group_->RefuseNewCalls();
   for (auto now = start; now < first_look || (group_->calls() > 0 && now < end); now = std::chrono::steady_clock::now()) {
     std::this_thread::sleep_for(kTick);
   }
-  // It also waits for every stream. Health's Watch streams never end by themselves, so they are cancelled as soon as no call
-  // of ours runs any more; an answer counts as running until it was handed to the network.
+  health_->EndWatches();
+  // It also waits for every stream, those of health and of reflection too, whose clients may take no end. So they are
+  // cancelled as soon as no other call runs any more; an answer counts as running until it was handed to the network.
   std::atomic<bool> finished{false};
   std::thread canceller([this, &finished, kTick] {
     constexpr int kQuietTicks = 5;

@@ -37,12 +37,15 @@ struct TransportOptions {
   bool admin = false;  // calls that change something are allowed
 };
 
+class Health;
+
 // Name of the health service that tells whether the process lives (and not whether it should get traffic).
 inline constexpr char kLivenessService[] = "liveness";
 
 class Transport {
  public:
-  // Listens and serves. Health: "liveness" is SERVING, everything else NOT_SERVING. `group` must outlive the transport.
+  // Listens and serves, health too. Health: "liveness" is SERVING, everything else NOT_SERVING. `group` must outlive the
+  // transport.
   // A Unix socket that nobody listens on is replaced. Errors: FAILED_PRECONDITION naming the address that cannot be bound or
   // is taken.
   static absl::StatusOr<std::unique_ptr<Transport>> Start(const TransportOptions& options,
@@ -57,8 +60,9 @@ class Transport {
   // Of "" and of every service, not of liveness.
   void SetServing(bool serving);
 
-  // Refuses new calls with UNAVAILABLE while those that run may end until `grace` has passed; then closes the connections,
-  // cancels what is left (health's Watch streams among it), and returns when every call is gone. Once.
+  // SetServing(false), then refuses new calls with UNAVAILABLE while those that run may end until `grace` has passed, and
+  // health is still told; then ends health's streams, closes the connections, cancels what is left, and returns when every
+  // call is gone. Once.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
@@ -66,7 +70,9 @@ class Transport {
   absl::Status Listen(const TransportOptions& options);
   void ServeQueues();
 
+  const std::unique_ptr<Health> health_;
   std::vector<ServiceMethods> services_;
+  std::vector<std::string> names_;  // whose health SetServing sets
   CallGroup* const group_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;

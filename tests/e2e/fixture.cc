@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "grpcpp/impl/codegen/client_unary_call.h"
 #include "gtest/gtest.h"
 
 namespace phasor::server {
@@ -87,17 +86,14 @@ v1::PrecomputeRequest SlowTable(int64_t rows) {
   return request;
 }
 
-grpc::health::v1::HealthCheckResponse::ServingStatus CheckHealth(grpc::Channel* channel, const std::string& service) {
+grpc::health::v1::HealthCheckResponse::ServingStatus CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
+                                                                 const std::string& service) {
   grpc::health::v1::HealthCheckRequest request;
   grpc::health::v1::HealthCheckResponse response;
   request.set_service(service);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check", grpc::internal::RpcMethod::NORMAL_RPC);
-  const grpc::Status status =
-      grpc::internal::BlockingUnaryCall<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse,
-                                        google::protobuf::MessageLite, google::protobuf::MessageLite>(
-          channel, method, &context, request, &response);
+  const grpc::Status status = grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response);
   if (!status.ok()) return grpc::health::v1::HealthCheckResponse::SERVICE_UNKNOWN;
   return response.status();
 }

@@ -10,7 +10,7 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "grpc/health/v1/health.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "phasor/v1/admin_service.grpc.pb.h"
 #include "phasor/v1/catalog_service.grpc.pb.h"
@@ -73,7 +73,8 @@ M DetailOf(const grpc::Status& status) {
 }
 
 // grpc.health.v1.Health/Check: the serving status, or SERVICE_UNKNOWN when the service is not known.
-grpc::health::v1::HealthCheckResponse::ServingStatus CheckHealth(grpc::Channel* channel, const std::string& service);
+grpc::health::v1::HealthCheckResponse::ServingStatus CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
+                                                                 const std::string& service);
 
 }  // namespace phasor::server
 

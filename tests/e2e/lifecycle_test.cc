@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "grpcpp/impl/codegen/sync_stream.h"
 #include "gtest/gtest.h"
 
 #include "tests/e2e/fixture.h"
@@ -58,7 +57,7 @@ TEST(LifecycleTest, SeveralListenersAndAUnixSocket) {
   ASSERT_EQ(server->ports().size(), 2u);
   EXPECT_NE(server->ports()[0], server->ports()[1]);
   for (const int port : server->ports()) {
-    EXPECT_EQ(CheckHealth(Connect(port).get(), ""), HealthCheckResponse::SERVING);
+    EXPECT_EQ(CheckHealth(Connect(port), ""), HealthCheckResponse::SERVING);
   }
   const auto admin = v1::AdminService::NewStub(grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
@@ -118,11 +117,8 @@ TEST(LifecycleTest, GraceThatHasPassedCancelsWhatRuns) {
 
 TEST(LifecycleTest, AnOpenHealthWatchDoesNotHoldUpTheDrain) {
   TestServer server;
-  const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Watch", grpc::internal::RpcMethod::SERVER_STREAMING);
   grpc::ClientContext context;
-  HealthCheckRequest request;
-  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> watch(
-      grpc::internal::ClientReaderFactory<HealthCheckResponse>::Create(server.channel().get(), method, &context, request));
+  const auto watch = grpc::health::v1::Health::NewStub(server.channel())->Watch(&context, HealthCheckRequest());
   HealthCheckResponse response;
   ASSERT_TRUE(watch->Read(&response));
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
@@ -134,6 +130,51 @@ TEST(LifecycleTest, AnOpenHealthWatchDoesNotHoldUpTheDrain) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
   EXPECT_FALSE(watch->Read(&response));
   EXPECT_FALSE(watch->Finish().ok());
+}
+
+// Neither calls that fill the server nor its shutdown keep health from anybody; and health's own streams count for neither.
+TEST(LifecycleTest, HealthAnswersWhileCallsAreRefused) {
+  ServerOptions options = LoopbackOptions();
+  options.worker_threads = 1;
+  options.limits.max_inflight_requests = 1;
+  TestServer server(options);
+  const auto health = grpc::health::v1::Health::NewStub(server.channel());
+  grpc::ClientContext watch_context;
+  const auto watch = health->Watch(&watch_context, HealthCheckRequest());
+  HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  EXPECT_EQ(server->inflight_requests(), 0);
+
+  grpc::ClientContext slow_context;
+  auto running = std::async(std::launch::async, [&] {
+    v1::PrecomputeResponse table;
+    return server.position().Precompute(&slow_context, SlowTable(), &table);
+  });
+  ASSERT_TRUE(server.AwaitMetric("phasor_inflight_requests", [](double n) { return n == 1; }));
+  const auto refused_with = [&server] {
+    grpc::ClientContext context;
+    v1::PrecomputeResponse table;
+    return server.position().Precompute(&context, LlamaTable(1), &table).error_message();
+  };
+  EXPECT_THAT(refused_with(), HasSubstr("max_inflight_requests"));
+  EXPECT_EQ(CheckHealth(server.channel(), ""), HealthCheckResponse::SERVING);
+
+  auto shutdown = std::async(std::launch::async, [&server] { server->Shutdown(std::chrono::minutes(5)); });
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+  while (refused_with().find("shutting down") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(CheckHealth(server.channel(), ""), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(CheckHealth(server.channel(), "phasor.v1.PositionService"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(CheckHealth(server.channel(), "liveness"), HealthCheckResponse::SERVING);
+  EXPECT_EQ(shutdown.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+
+  slow_context.TryCancel();
+  EXPECT_EQ(running.get().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(shutdown.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_FALSE(watch->Read(&response));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST(LifecycleTest, ShutdownUnderLoadAnswersOrRefusesEveryCall) {

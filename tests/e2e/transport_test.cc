@@ -52,14 +52,14 @@ class Background {
 TEST(TransportTest, HealthPerService) {
   TestServer server;
   for (const std::string service : {"", "liveness", kServices[0], kServices[1], kServices[2]}) {
-    EXPECT_EQ(CheckHealth(server.channel().get(), service), HealthCheckResponse::SERVING) << service;
+    EXPECT_EQ(CheckHealth(server.channel(), service), HealthCheckResponse::SERVING) << service;
   }
-  EXPECT_EQ(CheckHealth(server.channel().get(), "no.such.Service"), HealthCheckResponse::SERVICE_UNKNOWN);
+  EXPECT_EQ(CheckHealth(server.channel(), "no.such.Service"), HealthCheckResponse::SERVICE_UNKNOWN);
   server->BeginDrain();
   for (const std::string service : {"", kServices[0], kServices[1], kServices[2]}) {
-    EXPECT_EQ(CheckHealth(server.channel().get(), service), HealthCheckResponse::NOT_SERVING) << service;
+    EXPECT_EQ(CheckHealth(server.channel(), service), HealthCheckResponse::NOT_SERVING) << service;
   }
-  EXPECT_EQ(CheckHealth(server.channel().get(), "liveness"), HealthCheckResponse::SERVING);
+  EXPECT_EQ(CheckHealth(server.channel(), "liveness"), HealthCheckResponse::SERVING);
   // Calls are still served meanwhile.
   grpc::ClientContext context;
   v1::PrecomputeResponse response;
