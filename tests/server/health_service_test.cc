@@ -164,22 +164,24 @@ TEST_F(HealthServiceTest, RequestsThatAreNoNameAreRefused) {
     EXPECT_EQ(Check(name, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT) << size;
     EXPECT_EQ(Watcher(stub_.get(), name).Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << size;
   }
-  // A name that is no UTF-8, as the generated code of a client would not send it.
+  // A name that is no UTF-8, and a short one beside something long that nobody knows: generated code would send neither.
   grpc::GenericStub raw(
       grpc::CreateChannel("127.0.0.1:" + std::to_string(transport_->ports().front()), grpc::InsecureChannelCredentials()));
-  grpc::CompletionQueue queue;
-  grpc::ClientContext context;
-  const grpc::Slice slice(std::string("\x0a\x01\xff"));
-  const grpc::ByteBuffer request(&slice, 1);
-  const auto call = raw.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
-  call->StartCall();
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->Finish(&answer, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  ASSERT_TRUE(queue.Next(&tag, &ok));
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  for (const std::string& bytes : {std::string("\x0a\x01\xff"), "\x7a\xd0\x0f" + std::string(2000, 'x')}) {
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    const auto call = raw.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+    call->StartCall();
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    call->Finish(&answer, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << bytes.size();
+  }
 }
 
 TEST_F(HealthServiceTest, WatchSaysTheStatusAtOnceAndThenEachChange) {
