@@ -121,9 +121,8 @@ int Run(int argc, char** argv) {
   }
   for (const std::string& address : (*server)->addresses()) {
     std::printf("listening on %s\n", address.c_str());
-    std::fflush(stdout);
-    break;  // one line, whatever the number of listeners: the log has them all
   }
+  std::fflush(stdout);
   ServeAndDrain(options, server->get(), logger.get());
   return (*server)->device_lost() ? kDeviceLostExitCode : 0;
 }

@@ -28,7 +28,8 @@ namespace {
 constexpr char kDescription[] =
     "phasord: position encodings and attention biases over gRPC.\n"
     "\n"
-    "Prints one line on standard output when it is ready, `listening on ADDRESS:PORT`; logs go to standard error.\n"
+    "When it is ready it prints `listening on ADDRESS:PORT` on standard output, a line for each --listen in their order;\n"
+    "logs go to standard error.\n"
     "SIGTERM or SIGINT drains: health says NOT_SERVING, calls are served for --drain-delay more, calls that run then may\n"
     "end within --drain-grace, and the exit code is 0. A second signal exits at once (130 after SIGINT, 143 after "
     "SIGTERM).\n"

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
@@ -63,6 +64,24 @@ class PhasordTest(unittest.TestCase):
                 self.assertEqual(out, "")
                 self.assertIn("draining", log)
                 self.assertIn("stopped", log)
+
+    def test_a_ready_line_for_each_listener(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "phasor.sock")
+            with Running(*QUICK, f"--listen=unix:{path}", "--listen=127.0.0.1:0") as server:
+                watchdog = threading.Timer(20, server.process.kill)  # a line that does not come ends the reading
+                watchdog.start()
+                lines = [server.ready, server.process.stdout.readline(), server.process.stdout.readline()]
+                watchdog.cancel()
+                for line in (lines[0], lines[2]):
+                    self.assertRegex(line, r"^listening on 127\.0\.0\.1:\d+\n$")
+                self.assertNotEqual(lines[0], lines[2])
+                self.assertEqual(lines[1], f"listening on unix:{path}\n")
+                for line in (lines[0], lines[2]):
+                    host, port = line.split()[-1].split(":")
+                    socket.create_connection((host, int(port)), timeout=10).close()
+                code, out, log = server.stop(signal.SIGTERM)
+                self.assertEqual((code, out), (0, ""), log)
 
     def test_second_signal_exits_at_once(self):
         with Running("--listen=127.0.0.1:0", "--metrics-listen=off", "--drain-delay=60s") as server:
