@@ -284,6 +284,22 @@ void AddOperation(FlagBuilder* flags, PhasordOptions* options) {
   flags->AddSwitch("--print-metrics", &options->print_metrics, "Print the metrics as a fresh server has them, and exit");
 }
 
+// What the flags of shared memory say only together: where there is any, somebody can get some. A quota of one peer that
+// nobody gave may be above the total, which then counts alone.
+absl::Status CheckRegions(const RegionOptions& regions, bool peer_given) {
+  if (regions.total_bytes == 0) return absl::OkStatus();
+  if (regions.max_regions < 1) {
+    return absl::InvalidArgumentError(Cat("--shared-memory-regions: given \"", regions.max_regions,
+                                          "\"; allowed: 1 to 65536 where --shared-memory-bytes is not 0"));
+  }
+  if (peer_given && (regions.peer_bytes < 1 || regions.peer_bytes > regions.total_bytes)) {
+    return absl::InvalidArgumentError(Cat("--shared-memory-peer-bytes: given \"", FormatSize(regions.peer_bytes),
+                                          "\"; allowed: 1 to ", FormatSize(regions.total_bytes),
+                                          ", which --shared-memory-bytes allows in all"));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<std::string> UnknownVariables(const std::set<std::string>& known) {
   std::vector<std::string> unknown;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -335,6 +351,12 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
     std::ostringstream out, err;
     parsed.exit_code = app.exit(error, out, err) == 0 ? 0 : 2;
     parsed.text = parsed.exit_code == 0 ? out.str() : Cat("phasord: ", error.what(), "\n");
+    return parsed;
+  }
+  const bool peer_given = app.get_option("--shared-memory-peer-bytes")->count() > 0;
+  if (absl::Status status = CheckRegions(options.server.regions, peer_given); !status.ok()) {
+    parsed.exit_code = 2;
+    parsed.text = Cat("phasord: ", status.message(), "\n");
     return parsed;
   }
   if (options.server.metrics_listen == "off") options.server.metrics_listen.clear();

@@ -157,6 +157,8 @@ class PhasordTest(unittest.TestCase):
                 ([warm, "--cache-bytes=64MiB"], "--cache-bytes"),
                 ([warm, "--cache-bytes=0"], "--cache-bytes"),
                 (['--warm=positions=4,{"rope":{"head_dim":64,"base":1e-300}}'], "rope.base"),
+                (["--shared-memory-bytes=1MiB", "--shared-memory-regions=0"], "1 to 65536"),
+                (["--shared-memory-bytes=1MiB", "--shared-memory-peer-bytes=2MiB"], "1 to 1MiB"),
             ):
                 for more in (["--check-config"], []):
                     result = run(*QUICK, *flags, *more)

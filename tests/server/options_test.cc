@@ -111,6 +111,29 @@ TEST(ParseOptionsTest, MemoryIsSharedOnlyWhenAFlagSaysSo) {
   EXPECT_EQ(regions.lease, std::chrono::milliseconds(90000));
 }
 
+TEST(ParseOptionsTest, SharedMemoryThatNobodyCouldGetIsRefused) {
+  const auto refusal = [](const std::vector<std::string>& flags) {
+    const ParsedOptions parsed = Parse(flags);
+    EXPECT_EQ(parsed.options.has_value(), parsed.exit_code == 0);
+    EXPECT_EQ(parsed.exit_code, parsed.text.empty() ? 0 : 2);
+    return parsed.text;
+  };
+  EXPECT_THAT(refusal({"--shared-memory-bytes=1GiB", "--shared-memory-regions=0"}),
+              HasSubstr("phasord: --shared-memory-regions: given \"0\"; allowed: 1 to 65536"));
+  for (const char* peer : {"0", "1025MiB"}) {
+    EXPECT_THAT(refusal({"--shared-memory-bytes=1GiB", std::string("--shared-memory-peer-bytes=") + peer}),
+                HasSubstr(std::string("--shared-memory-peer-bytes: given \"") + peer + "\"; allowed: 1 to 1GiB"));
+  }
+  {
+    const Variable peer("PHASOR_SHARED_MEMORY_PEER_BYTES", "2GiB");
+    EXPECT_THAT(refusal({"--shared-memory-bytes=1GiB"}), HasSubstr("--shared-memory-peer-bytes: given \"2GiB\""));
+  }
+  // Where no memory is shared they mean nothing, and the quota that nobody gave may be above the total.
+  EXPECT_EQ(refusal({"--shared-memory-regions=0", "--shared-memory-peer-bytes=2GiB"}), "");
+  EXPECT_EQ(refusal({"--shared-memory-bytes=64MiB"}), "");
+  EXPECT_EQ(refusal({"--shared-memory-bytes=64MiB", "--shared-memory-peer-bytes=64MiB"}), "");
+}
+
 TEST(ParseOptionsTest, WrongValuesExitTwoAndSayWhatIsAllowed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--cache-bytes=1GB", "KiB, MiB, GiB"}, {"--threads=-1", "0 to 1024"},
