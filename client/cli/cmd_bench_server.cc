@@ -62,6 +62,11 @@ absl::StatusOr<BenchPlan> MakePlan(const BenchArgs& args) {
     }
     const auto gap = ParseDuration("--idle-gap", args.idle_gap);
     if (!gap.ok()) return gap.status();
+    if (*gap >= plan.load.duration_ns) {
+      return UsageError(absl::StrCat("--idle-gap: given '", args.idle_gap, "'; allowed: less than --duration, ",
+                                     args.duration.empty() ? "10s by default" : args.duration,
+                                     ": every call comes after a pause of this length"));
+    }
     plan.load.gap_ns = *gap;
     plan.callers = 1;
   }

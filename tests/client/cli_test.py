@@ -506,7 +506,9 @@ class Cli(unittest.TestCase):
         for wrong, word in ((["--mix", "tabel"], "stream-apply"), (["--duration", "1d"], "--duration"), (["--idle-gap", "-1s"], "--idle-gap"),
                             (["--rate", "0"], "--rate"), (["--rate", "5", "--idle-gap", "1s"], "--idle-gap"), (["--requests", "0"], "--requests"),
                             (["--concurrency", "2", "--connections", "3"], "--connections"),
-                            (["--idle-gap", "1s", "--concurrency", "2"], "--idle-gap")):
+                            (["--idle-gap", "1s", "--concurrency", "2"], "--idle-gap"),
+                            (["--idle-gap", "11s"], "less than --duration, 10s by default"),
+                            (["--idle-gap", "1s", "--duration", "1000ms"], "given '1s'; allowed: less than --duration, 1000ms")):
             self.assertIn(word, run("bench-server", *wrong, check=2).stderr.decode())
         with socket.socket() as taken:  # bound and not listening: nobody answers there
             taken.bind(("127.0.0.1", 0))
