@@ -12,6 +12,7 @@
 #include "google/rpc/error_details.pb.h"
 
 #include "kernels/encodings/encoding.h"
+#include "server/refusal.h"
 #include "server/table_source.h"
 
 namespace phasor::server {
@@ -121,6 +122,7 @@ absl::Status Complete(const absl::Status& status) {
     return MakeError(absl::StatusCode::kInternal, "INTERNAL", "internal error; the server's log has the cause");
   }
   if (const auto spec = SpecErrorOf(status)) return InvalidField(spec->field, spec->given, spec->allowed);
+  if (const auto subject = QuotaSubjectOf(status)) return QuotaExceeded(*subject, Std(status.message()));
   absl::Status complete = status;
   if (!DetailOf<google::rpc::ErrorInfo>(status)) {
     google::rpc::ErrorInfo info;

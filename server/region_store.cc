@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/refusal.h"
+
 namespace phasor::server {
 namespace internal {
 
@@ -98,6 +100,10 @@ absl::StatusOr<std::shared_ptr<Region>> RegionStore::Make(RegionKind kind, const
     }
     ledger_->Return(owner, rounded);
     status = made.status();
+  }
+  if (absl::IsResourceExhausted(status)) {
+    const absl::string_view message = status.message();
+    status = MakeQuotaRefusal("shared memory", {message.data(), message.size()});
   }
   const std::lock_guard lock(mutex_);
   ++stats_.refused;

@@ -53,7 +53,7 @@ class RegionStore {
   bool on() const { return options_.total_bytes > 0; }
   const RegionOptions& options() const { return options_; }
 
-  // A writable region of `size` ≥ 1 bytes, zeros. RESOURCE_EXHAUSTED when a quota or the system is in the way; the message
+  // A writable region of `size` ≥ 1 bytes, zeros. MakeQuotaRefusal when a quota or the system is in the way; the message
   // says which. Takes about a millisecond for every 4 MiB.
   absl::StatusOr<std::shared_ptr<Region>> Create(const std::string& owner, int64_t size);
   // The region with this name, or null. Counts as a use.

@@ -22,9 +22,6 @@ absl::StatusOr<v1::CreateRegionResponse> Create(RegionStore& store, const Region
                                                 const v1::CreateRegionRequest& request) {
   if (request.size_bytes() < 1) return InvalidField("size_bytes", Cat(request.size_bytes()), "at least 1");
   auto region = store.Create(access.owner, request.size_bytes());
-  if (absl::IsResourceExhausted(region.status())) {
-    return QuotaExceeded("shared memory", ToStd(region.status().message()));
-  }
   if (!region.ok()) return region.status();
   v1::CreateRegionResponse response;
   Write(**region, store.options().lease, response.mutable_region());

@@ -15,6 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 
 #include "tests/e2e/shared_memory_fixture.h"
@@ -65,6 +67,21 @@ TEST_F(SharedMemoryTest, QuotasAndHostileSizes) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->message.results(0).status().code(), 8);
   EXPECT_EQ(answer->message.results(1).status().code(), 0);
+  // The quota is named in one way, whichever call met it.
+  v1::CreateRegionRequest region;
+  region.set_size_bytes(1);
+  google::rpc::Status refused;
+  const auto details = tcp_->CreateRegion(region).status().GetPayload(client::kDetailsPayload);
+  ASSERT_TRUE(details && refused.ParseFromString(std::string(*details)));
+  for (const google::rpc::Status& status : {refused, answer->message.results(0).status()}) {
+    google::rpc::ErrorInfo info;
+    google::rpc::QuotaFailure failure;
+    for (const auto& detail : status.details()) detail.UnpackTo(&info) || detail.UnpackTo(&failure);
+    EXPECT_EQ(info.reason(), "QUOTA_EXCEEDED") << status.message();
+    EXPECT_EQ(info.metadata().at("subject"), "shared memory");
+    ASSERT_EQ(failure.violations_size(), 1);
+    EXPECT_EQ(failure.violations(0).subject(), "shared memory");
+  }
 }
 
 // A region is released, again and again, while calls work on it: they end well, or find none; and no byte stays behind.

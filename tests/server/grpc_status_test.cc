@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "kernels/encodings/encoding.h"
+#include "server/refusal.h"
 #include "tests/server/status_details.h"
 
 namespace phasor::server {
@@ -119,6 +120,10 @@ TEST(GrpcStatusTest, NotFoundAndQuota) {
   const google::rpc::Status quota = ToRpcStatus(QuotaExceeded("peer", "10 GiB a day"));
   EXPECT_EQ(quota.code(), 8);
   EXPECT_EQ(DetailsOf<QuotaFailure>(quota)[0].violations(0).subject(), "peer");
+  // One that the engine met says the same.
+  const google::rpc::Status met = ToRpcStatus(MakeQuotaRefusal("peer", "10 GiB a day"));
+  EXPECT_EQ(met.SerializeAsString(), quota.SerializeAsString());
+  EXPECT_EQ(ErrorReason(MakeQuotaRefusal("peer", "10 GiB a day")), "QUOTA_EXCEEDED");
 }
 
 TEST(GrpcStatusTest, NothingInternalLeaks) {

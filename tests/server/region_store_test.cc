@@ -20,6 +20,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "server/refusal.h"
+
 namespace phasor::server {
 namespace {
 
@@ -157,9 +159,11 @@ TEST(RegionStoreTest, QuotasAreOfAPeerAndOfAll) {
   const auto more = store.Create("a", 1);
   EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(more.status().message()), HasSubstr("--shared-memory-peer-bytes"));
+  EXPECT_EQ(QuotaSubjectOf(more.status()), "shared memory");
   ASSERT_TRUE(store.Create("b", 8 * kMiB).ok());
   const auto third = store.Create("c", 1);
   EXPECT_THAT(std::string(third.status().message()), HasSubstr("--shared-memory-bytes"));
+  EXPECT_EQ(QuotaSubjectOf(third.status()), "shared memory");
   EXPECT_EQ(std::string(third.status().message()).find((*a)->name()), std::string::npos);
   EXPECT_EQ(store.stats().bytes, 16 * kMiB);
 }
@@ -172,6 +176,7 @@ TEST(RegionStoreTest, ThereAreSoManyRegionsAtMost) {
   const auto fourth = store.Create("b", 1);
   EXPECT_EQ(fourth.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(fourth.status().message()), HasSubstr("--shared-memory-regions"));
+  EXPECT_EQ(QuotaSubjectOf(fourth.status()), "shared memory");
 }
 
 TEST(RegionStoreTest, WhatIsSomebodyElsesIsNotThere) {
