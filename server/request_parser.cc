@@ -142,10 +142,13 @@ absl::StatusOr<int64_t> ParseUnary(const Request& request, const raw::Payloads& 
   return sizes->held + sizes->answer;
 }
 
-// What is made in pieces is held against max_stream_bytes; these only keep products from overflowing.
+// What is made in pieces is held against max_stream_bytes; these only keep products from overflowing, and are above all that
+// max_stream_bytes may be.
+constexpr int64_t kStreamElements = int64_t{1} << 55;
+
 Limits StreamLimits(const Limits& given) {
   Limits limits = given;
-  limits.max_item_elements = int64_t{1} << 55;
+  limits.max_item_elements = kStreamElements;
   limits.max_item_bytes = int64_t{1} << 60;
   limits.max_total_bytes = std::numeric_limits<int64_t>::max() - limits.max_item_bytes;
   limits.max_positions = std::numeric_limits<int32_t>::max();
@@ -329,12 +332,16 @@ absl::Status CheckLimit(std::string_view field, int64_t given, std::string_view 
 
 absl::StatusOr<int64_t> CountElements(std::string_view field, std::initializer_list<int64_t> extents, const Limits& limits) {
   const auto count = CheckedElements(std::span<const int64_t>(extents.begin(), extents.size()));
+  // In streams it is the bytes that a flag bounds, and elements take a byte at least.
+  const bool in_stream = limits.max_item_elements == kStreamElements;
+  const char* const name = in_stream ? "max_stream_bytes" : "max_item_elements";
+  const int64_t most = in_stream ? limits.max_stream_bytes : limits.max_item_elements;
   if (!count) {
     return InvalidField(field, "a size that does not fit in 63 bits",
-                        absl::StrCat("up to ", limits.max_item_elements, " elements (the server's max_item_elements)"));
+                        absl::StrCat("up to ", most, in_stream ? " bytes" : " elements", " (the server's ", name, ")"));
   }
-  if (auto status = CheckLimit(field, *count, "max_item_elements", limits.max_item_elements, "elements"); !status.ok()) {
-    return status;
+  if (*count > limits.max_item_elements) {
+    return OverLimit(field, *count, name, most, in_stream ? "elements, of a byte or more each" : "elements");
   }
   return *count;
 }

@@ -246,6 +246,31 @@ TEST(ParsePrecomputeTest, ItemErrors) {
   }
 }
 
+// Of an item that comes in pieces a flag bounds the bytes: errors name that one, not what keeps products from overflowing.
+TEST(ParsePrecomputeTest, StreamsNameTheLimitThatIsInForce) {
+  Limits limits;
+  limits.max_stream_bytes = int64_t{1} << 33;
+  const auto status = [&](const std::string& bias) {
+    const auto stream = RequestParser(limits).ParseStreamPrecompute(ToWire(FromText<v1::StreamPrecomputeRequest>(
+        absl::StrCat("items { spec { alibi { num_heads: 65536 } } bias { ", bias, " form: BIAS_FORM_FULL } }"))));
+    EXPECT_TRUE(stream.ok()) << stream.status();
+    return stream.ok() ? stream->batch.items()[0].status() : stream.status();
+  };
+  const auto says = [&](const std::string& bias) { return std::string(status(bias).message()); };
+  EXPECT_EQ(says("queries: 65536 keys: 65536"),
+            "bias: given 1125899906842624 bytes of answer; allowed: up to 8589934592 (the server's max_stream_bytes)");
+  EXPECT_EQ(says("queries: 1048576 keys: 1048576"),
+            "bias: given 72057594037927936 elements, of a byte or more each; allowed: up to 8589934592 (the server's "
+            "max_stream_bytes)");
+  EXPECT_EQ(says("queries: 2147483647 keys: 2147483647"),
+            "bias: given a size that does not fit in 63 bits; allowed: up to 8589934592 bytes (the server's "
+            "max_stream_bytes)");
+  ExpectError(ItemStatus(Precompute("items { spec { alibi { num_heads: 65536 } } bias { queries: 65536 keys: 65536 form: "
+                                    "BIAS_FORM_FULL } }",
+                                    limits)),
+              {kBad, "items[0].bias", "281474976710656", "max_item_elements"}, "unary");
+}
+
 // Rows of sinusoids are positions after the offset.
 TEST(ParsePrecomputeTest, TheServersMaximumHoldsForRowsToo) {
   Limits limits;
