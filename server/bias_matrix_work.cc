@@ -140,7 +140,8 @@ void BiasMatrixWork::SetDistances() {
   const BiasRequest& request = layout_.request;
   const Range queries = RangeOf(layout_.query_positions, layout_.bias_offset, request.queries);
   const Range keys = RangeOf(layout_.key_positions, 0, request.keys);
-  layout_.largest_position = std::max(queries.high, keys.high);
+  layout_.last_query = queries.high;
+  layout_.last_key = keys.high;
   layout_.first_distance = keys.low - queries.high;
   layout_.distances = keys.high - queries.low - layout_.first_distance + 1;
   if (request.form == BiasForm::kRow) layout_.distances = request.keys;

@@ -74,6 +74,17 @@ bool IsComposed(const v1::BiasWindow& window) {
   return window.has_query_positions() || window.has_key_positions() || window.has_masking();
 }
 
+LastPosition LastOf(const v1::BiasWindow& window, int64_t query, int64_t key) {
+  const bool packed = window.masking().query_cu_seqlens_size() > 0;
+  if (query <= key) {
+    return {key, window.has_key_positions() ? "bias.key_positions" : packed ? "bias.masking.key_cu_seqlens" : "bias.keys"};
+  }
+  return {query, window.has_query_positions() ? "bias.query_positions"
+                 : packed                     ? "bias.masking.query_cu_seqlens"
+                 : window.has_query_offset()  ? "bias.query_offset"
+                                              : "bias.queries"};
+}
+
 absl::StatusOr<BiasForm> ParseBiasForm(const v1::BiasWindow& window, BiasForm fallback) {
   if (auto status = CheckEnum("bias.form", window.form(), v1::BiasForm_descriptor()); !status.ok()) return status;
   const bool unset = window.form() == v1::BIAS_FORM_UNSPECIFIED;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "phasor/v1/position_service.pb.h"
 
+#include "server/describe.h"
 #include "server/item_parser.h"
 #include "server/masking_parser.h"
 #include "server/request.h"
@@ -28,6 +29,9 @@ absl::Status ParseQueries(const v1::BiasWindow& window, const Limits& limits, Bi
 
 // True when the window has positions or masks of its own: it then has the full form only.
 bool IsComposed(const v1::BiasWindow& window);
+
+// Where the last query and the last key stand at these positions: the larger one, and the field that it was read from.
+LastPosition LastOf(const v1::BiasWindow& window, int64_t query, int64_t key);
 
 // The form, `fallback` where none is asked for. Of a composed window any other than the full one is refused.
 absl::StatusOr<BiasForm> ParseBiasForm(const v1::BiasWindow& window, BiasForm fallback);

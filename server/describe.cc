@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "kernels/encodings/spec_check.h"
 #include "server/fingerprint.h"
 
 namespace phasor::server {
@@ -83,7 +84,7 @@ absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, Pr
   content.inverse = DividesByFactor(*plan.angle(), request.inverse);
   if (request.include_inv_freq) content.inv_freq = plan.angle()->inv_freq;
   result->fingerprint = TableFingerprint(plan.key, content, item.dtype);
-  result->warnings = WarningsFor(item.source, request.positions.largest, "table.positions");
+  result->warnings = WarningsFor(item.source, request.positions.last(), "table.positions");
 
   const Array array{item.dtype, {request.positions.count, shape->columns}, {}, {}};
   if (shape->two_arrays) {
@@ -104,8 +105,8 @@ absl::Status DescribeBias(const PrecomputeItem& item, const PlanEntry& plan, Pre
     return absl::InvalidArgumentError("a bias window must stay within the scheme's heads");
   }
   result->fingerprint = BiasFingerprint(plan.resolved.plan, request, item.dtype);
-  const int64_t last = std::max(request.keys, request.query_offset + request.queries) - 1;
-  result->warnings = WarningsFor(item.source, last, "bias");
+  const LastPosition last = LastOf(request);
+  result->warnings = WarningsFor(item.source, static_cast<double>(last.position), last.field);
   Array array{item.dtype, {request.heads, ShapeOfBias(request).count}, {}, {}};
   if (request.form == BiasForm::kFull) array.shape = {request.heads, request.queries, request.keys};
   result->bias = std::move(array);
@@ -136,7 +137,13 @@ BiasShape ShapeOfBias(const BiasRequest& request) {
   return {first, request.form == BiasForm::kRow ? request.keys : request.queries + request.keys - 1};
 }
 
-std::vector<Note> WarningsFor(const TableSource& source, int64_t largest, std::string_view field) {
+LastPosition LastOf(const BiasRequest& request) {
+  const int64_t query = request.query_offset + request.queries - 1;
+  if (query < request.keys) return {request.keys - 1, "bias.keys"};
+  return {query, "bias.query_offset"};  // without one the last query stands at the last key
+}
+
+std::vector<Note> WarningsFor(const TableSource& source, double largest, std::string_view field) {
   std::vector<Note> warnings = source.spec.warnings;
   for (Note& warning : warnings) warning.field.insert(0, warning.field.empty() ? "spec" : "spec.");
   std::optional<int64_t> maximum = source.max_position;
@@ -145,9 +152,9 @@ std::vector<Note> WarningsFor(const TableSource& source, int64_t largest, std::s
     maximum = std::visit(Maximum{source.sequence_length}, rope->schedule);
     if (source.max_position) maximum = std::max(*source.max_position, maximum.value_or(0));
   }
-  if (maximum && largest >= *maximum) {
-    warnings.push_back({std::string(field), absl::StrCat("position ", largest, " is beyond the model's own maximum of ",
-                                                         *maximum, " positions")});
+  if (maximum && largest > static_cast<double>(*maximum - 1)) {
+    warnings.push_back({std::string(field), absl::StrCat("position ", FormatNumber(largest),
+                                                         " is beyond the model's own maximum of ", *maximum, " positions")});
   }
   if (source.precision == Precision::kCompatF32 && SchemeOf(source.spec.spec).family == "bias") {
     warnings.push_back({"precision", "without effect: PRECISION_COMPAT_F32 is about angles, and biases have none"});
@@ -173,7 +180,7 @@ absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, ApplyRe
   content.inverse = DividesByFactor(*plan.angle(), item.inverse);
   const DType dtype = item.tensors.empty() ? DType::kF32 : TableTypeFor(item.tensors.front().dtype);
   result->fingerprint = TableFingerprint(plan.key, content, dtype);
-  result->warnings = WarningsFor(item.source, item.positions.largest, "positions");
+  result->warnings = WarningsFor(item.source, item.positions.last(), "positions");
   result->payload_bytes = item.payload_bytes;
   result->softmax_scale_multiplier = plan.resolved.softmax_scale_multiplier;
   for (const TensorInput& tensor : item.tensors) {

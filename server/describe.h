@@ -34,14 +34,22 @@ struct BiasShape {
 };
 BiasShape ShapeOfBias(const BiasRequest& request);
 
+// The largest position of the queries and keys of a bias, and the field that it comes from. Where both have it, the keys'.
+struct LastPosition {
+  int64_t position = -1;
+  std::string_view field;
+};
+// Of a window without positions of its own.
+LastPosition LastOf(const BiasRequest& request);
+
 // Whether `count` positions starting at `row` are consecutive numbers.
 inline bool Consecutive(const PositionSet& positions) {
   return positions.ids.empty() && (positions.stride == 1 || positions.count <= 1);
 }
 
-// The spec's warnings with "spec." before their fields, and one when `largest` is beyond the maximum that the schedule
-// knows of (`field` then names the positions).
-std::vector<Note> WarningsFor(const TableSource& source, int64_t largest, std::string_view field);
+// The spec's warnings with "spec." before their fields, and one when `largest`, the largest position, is beyond the maximum
+// that the schedule knows of (`field` then names the positions). Nothing is beyond it where `largest` is −1.
+std::vector<Note> WarningsFor(const TableSource& source, double largest, std::string_view field);
 
 // Everything but data, cache outcome and times: arrays have their shapes.
 absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result);

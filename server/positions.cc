@@ -77,6 +77,7 @@ PositionSet PositionSet::Rows(int64_t first, int64_t n) const {
   rows.count = n;
   rows.ids = cut(ids);
   rows.largest = largest;
+  rows.largest_fraction = largest_fraction;
   rows.fractional = cut(fractional);
   for (const AxisPositions& axis : more_axes) {
     rows.more_axes.push_back({axis.start + first * axis.stride, axis.stride, cut(axis.ids), cut(axis.fractional)});

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,18 @@ struct PositionSet {
   int64_t stride = 1;
   int64_t count = 0;
   std::vector<int64_t> ids;  // when not empty: `count` of them, and start and stride do not count
-  int64_t largest = 0;       // the largest position, for the warning beyond the model's maximum; −1 when count is 0
+  int64_t largest = 0;       // the largest position, a fractional one rounded up; −1 when count is 0
   // What plain windows and rotations do not have: fractional ids in place of `ids`, and coordinates along axes 1, 2 …
   // (the members above are axis 0's then).
   std::vector<double> fractional = {};
   std::vector<AxisPositions> more_axes = {};
   // Rows that a mask hides: 1 where hidden; empty unless the positions come from a mask.
   std::vector<uint8_t> hidden = {};
+  // The largest position itself, where `largest` is it rounded up.
+  std::optional<double> largest_fraction = {};
+
+  // For the warning beyond the model's maximum.
+  double last() const { return largest < 0 ? -1 : largest_fraction.value_or(static_cast<double>(largest)); }
 
   int64_t axes() const { return 1 + static_cast<int64_t>(more_axes.size()); }
   bool is_plain() const { return fractional.empty() && more_axes.empty(); }
@@ -44,7 +50,7 @@ struct PositionSet {
   int64_t at(int64_t row) const { return ids.empty() ? start + row * stride : ids[static_cast<size_t>(row)]; }
   // Coordinates of rows [first_row, …) along axis 0 … axes() − 1; points into this object.
   PositionSource Source(int64_t axis, int64_t first_row = 0) const;
-  // Rows [first, first + n) alone; `largest` stays that of all.
+  // Rows [first, first + n) alone; the largest stays that of all.
   PositionSet Rows(int64_t first, int64_t n) const;
   // Memory of the lists.
   int64_t bytes() const;

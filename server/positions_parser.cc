@@ -10,6 +10,7 @@
 
 #include "kernels/core/checked_math.h"
 #include "kernels/core/sincos.h"
+#include "kernels/encodings/spec_check.h"
 #include "server/grpc_status.h"
 #include "server/position_draft.h"
 
@@ -168,10 +169,9 @@ class Finisher {
 
   // Every position within bounds; notes the extremes in `parsed` when given.
   absl::Status CheckBounds(const PositionDraft& draft, ParsedPositions* parsed) const {
-    int64_t smallest = 0;
-    int64_t largest = -1;
+    double smallest = 0, largest = -1;
     bool first = true;
-    const auto note = [&](int64_t low, int64_t high) {
+    const auto note = [&](double low, double high) {
       smallest = first ? low : std::min(smallest, low);
       largest = first ? high : std::max(largest, high);
       first = false;
@@ -183,8 +183,10 @@ class Finisher {
       if (auto status = CheckAxis(axis, note); !status.ok()) return status;
     }
     if (parsed != nullptr) {
-      parsed->smallest = smallest;
-      parsed->set.largest = largest;
+      // Where rows of a table are meant, a position lies between two of them.
+      parsed->smallest = static_cast<int64_t>(std::floor(smallest));
+      parsed->set.largest = static_cast<int64_t>(std::ceil(largest));
+      if (largest != std::floor(largest)) parsed->set.largest_fraction = largest;
     }
     return absl::OkStatus();
   }
@@ -202,7 +204,7 @@ class Finisher {
     const auto last = steps ? CheckedAdd(draft.start, *steps) : std::nullopt;
     if (!last) return InvalidField(draft.field, "a last position that does not fit in 63 bits", Bounds());
     if (!InBounds(*last)) return InvalidField(draft.field, absl::StrCat("last position ", *last, moved), Bounds());
-    note(std::min(draft.start, *last), std::max(draft.start, *last));
+    note(static_cast<double>(std::min(draft.start, *last)), static_cast<double>(std::max(draft.start, *last)));
     return absl::OkStatus();
   }
 
@@ -214,17 +216,16 @@ class Finisher {
         const auto first = std::find_if(axis.ids.begin(), axis.ids.end(), [&](int64_t id) { return !InBounds(id); });
         return CheckPosition(absl::StrCat(axis.field, "[", first - axis.ids.begin(), "]"), *first);
       }
-      note(*low, *high);
+      note(static_cast<double>(*low), static_cast<double>(*high));
     }
     for (size_t i = 0; i < axis.fractional.size(); ++i) {
       const double position = axis.fractional[i];
       if (!InBounds(position)) {
         return InvalidField(
-            absl::StrCat(axis.field, "[", i, "]"), absl::StrCat(position),
+            absl::StrCat(axis.field, "[", i, "]"), FormatNumber(position),
             absl::StrCat("0, or a magnitude of 2^-64 … ", limits_.max_position, " (the server's max_position)"));
       }
-      // Where rows of a table are meant, a position lies between two of them.
-      note(static_cast<int64_t>(std::floor(position)), static_cast<int64_t>(std::ceil(position)));
+      note(position, position);
     }
     return absl::OkStatus();
   }

@@ -275,7 +275,7 @@ ParsedWork ParseRotationTableWork(const v1::PrecomputeItem& message, const Table
   if (work->form != TableForm::kHalf) work->scratch_bytes = 2 * work->positions.count * work->pairs * SizeOf(work->dtype);
   work->position_bytes = work->positions.bytes();
   work->key = KeyOf(*work);
-  work->warnings = WarningsFor(source, work->positions.largest, "table.positions");
+  work->warnings = WarningsFor(source, work->positions.last(), "table.positions");
   work->sources = {source};
   return work;
 }

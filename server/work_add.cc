@@ -167,7 +167,7 @@ class AddParser {
     }
     work_->per_batch = parsed->per_batch;
     work_->position_bytes = work_->positions.bytes();
-    work_->warnings = WarningsFor(main_, work_->positions.largest, "positions");
+    work_->warnings = WarningsFor(main_, work_->positions.last(), "positions");
     if (add_.zero_padding()) {
       if (message_.positions().rule_case() != v1::Positions::kMask) {
         return InvalidField("add.zero_padding", "true", "false, or true with positions.mask");

@@ -109,7 +109,8 @@ ParsedWork ParseIndexWork(const v1::PrecomputeItem& message, DistanceIndex index
   work->sources = {source};
   if (auto status = work->Parse(window, 1, *dtype, /*indices=*/true, BiasForm::kFull, 0, context); !status.ok())
     return status;
-  work->warnings = WarningsFor(source, work->largest_position(), "bias");
+  const LastPosition last = work->last_position(window);
+  work->warnings = WarningsFor(source, static_cast<double>(last.position), last.field);
   return work;
 }
 
@@ -125,7 +126,8 @@ ParsedWork ParseDistanceWork(const v1::PrecomputeItem& message, int64_t num_head
   const auto status =
       work->Parse(message.bias(), num_heads, *dtype, /*indices=*/false, BiasForm::kVector, value_batch, context);
   if (!status.ok()) return status;
-  work->warnings = WarningsFor(source, work->largest_position(), "bias");
+  const LastPosition last = work->last_position(message.bias());
+  work->warnings = WarningsFor(source, static_cast<double>(last.position), last.field);
   return work;
 }
 

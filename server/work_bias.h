@@ -31,7 +31,7 @@ struct BiasLayout {
   // Distances that occur, or those of the vector or row form.
   int64_t first_distance = 0;
   int64_t distances = 0;
-  int64_t largest_position = 0;  // of queries and keys
+  int64_t last_query = 0, last_key = 0;  // the largest positions
 
   int64_t batch_rows() const { return batch > 0 ? batch : 1; }
   int64_t value_rows() const { return value_batch > 0 ? value_batch : 1; }
@@ -46,7 +46,9 @@ class BiasMatrixWork : public Work {
   absl::Status Parse(const v1::BiasWindow& window, int64_t num_heads, DType dtype, bool indices, BiasForm fallback,
                      int64_t value_batch, ParseContext& context);
 
-  int64_t largest_position() const { return layout_.largest_position; }
+  LastPosition last_position(const v1::BiasWindow& window) const {
+    return LastOf(window, layout_.last_query, layout_.last_key);
+  }
 
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const final;

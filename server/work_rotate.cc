@@ -166,7 +166,7 @@ absl::Status FinishWork(RotateDraft& draft, const ParseContext& context) {
   RotateWork& work = *draft.work;
   if (draft.target) work.sources.push_back(*std::move(draft.target));
   if (draft.rule().kind != RotationKind::kUploaded) {
-    work.warnings = WarningsFor(item.source, item.positions.largest, "positions");
+    work.warnings = WarningsFor(item.source, item.positions.last(), "positions");
     work.sources.push_back(std::move(item.source));
   }
   work.positions = std::move(item.positions);

@@ -195,7 +195,7 @@ ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& 
                         absl::StrCat(axes, ", as the spec has"));
   }
   const int64_t position_bytes = parsed->set.bytes();
-  const int64_t largest = parsed->set.largest;
+  const double last = parsed->set.last();
   const auto* rope = std::get_if<RopeSpec>(&spec);
   if (rope != nullptr && window.indices()) {
     return InvalidField("table.indices", "true", "unset: only learned tables have numbered rows");
@@ -207,7 +207,7 @@ ParsedWork ParseTableWork(const v1::PrecomputeItem& message, const TableSource& 
   work.sources = {source};
   work.position_bytes = position_bytes;
   work.rope_delta = std::move(parsed->rope_delta);
-  work.warnings = WarningsFor(source, largest, "table.positions");
+  work.warnings = WarningsFor(source, last, "table.positions");
   return *std::move(made);
 }
 

@@ -124,13 +124,13 @@ absl::Status CheckProducts(const EncodingSpec& spec, const WindowLayout& layout,
                                follow(layout.queries) && follow(layout.keys), limits);
 }
 
-int64_t LargestPosition(const WindowLayout& layout) {
+LastPosition LastPositionOf(const v1::BiasWindow& window, const WindowLayout& layout) {
   const BiasRequest& request = layout.request;
   const auto largest_of = [](const PlaceRows& rows, int64_t otherwise) {
     return rows.places.empty() ? otherwise : *std::max_element(rows.places.begin(), rows.places.end());
   };
-  return std::max(largest_of(layout.queries, request.query_offset + request.queries - 1),
-                  largest_of(layout.keys, request.keys - 1));
+  return LastOf(window, largest_of(layout.queries, request.query_offset + request.queries - 1),
+                largest_of(layout.keys, request.keys - 1));
 }
 
 // Shapes and the plan say the rest.
@@ -159,7 +159,7 @@ ParsedWork ParseWindowBiasWork(const v1::PrecomputeItem& message, const TableSou
   std::vector<WorkInput> inputs;
   if (layout->additive) inputs.push_back(*std::exchange(layout->additive, std::nullopt));
   const int64_t scratch_bytes = kRuleBytes + ScratchBytes(spec, *layout);
-  const int64_t largest = traits->tokens > 0 ? -1 : LargestPosition(*layout);
+  const LastPosition last = traits->tokens > 0 ? LastPosition() : LastPositionOf(message.bias(), *layout);
   std::string key = KeyOf(*layout);
   auto work = std::make_shared<WindowBiasWork>(*std::move(layout));
   work->sources = {source};
@@ -167,7 +167,7 @@ ParsedWork ParseWindowBiasWork(const v1::PrecomputeItem& message, const TableSou
   work->outputs = {*std::move(array)};
   work->scratch_bytes = scratch_bytes;
   work->key = std::move(key);
-  work->warnings = WarningsFor(source, largest, "bias");
+  work->warnings = WarningsFor(source, static_cast<double>(last.position), last.field);
   if (source.max_position && traits->tokens > 0) {
     work->warnings.push_back({"max_position", "without effect: the tokens of a window have their places"});
   }

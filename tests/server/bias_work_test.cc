@@ -234,18 +234,30 @@ TEST(BiasWorkTest, FieldsThatChangeNoBiasAreSaid) {
     EXPECT_TRUE(warnings("max_position: 4", "queries: 1 keys: 4").empty()) << masking;
     const std::vector<Note> beyond = warnings("max_position: 3", "queries: 1 keys: 4");
     ASSERT_EQ(beyond.size(), 1u) << masking;
-    EXPECT_EQ(beyond[0].field, "bias");
+    EXPECT_EQ(beyond[0].field, "bias.keys");
+    const std::vector<Note> later = warnings("max_position: 3", "queries: 1 keys: 3 query_offset: 3");
+    ASSERT_EQ(later.size(), 1u) << masking;
+    EXPECT_EQ(later[0].field, "bias.query_offset");
     EXPECT_THAT(beyond[0].message, testing::HasSubstr("position 3 is beyond the model's own maximum of 3"));
     const std::vector<Note> precise = warnings("precision: PRECISION_COMPAT_F32", "queries: 1 keys: 4");
     ASSERT_EQ(precise.size(), 1u) << masking;
     EXPECT_EQ(precise[0].field, "precision");
   }
   // Where positions are given, and in packs, it is they that count; indices of buckets have positions too.
-  for (const auto& [window, largest] : std::vector<std::pair<std::string, int64_t>>{
-           {"queries: 2 keys: 4 query_positions { list { ids: [0, 9] } }", 9},
-           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 8] } }", 8},
-           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 2] } } query_positions { list { ids: [0, 1] } }", 2},
-           {"queries: 6 keys: 6 masking { query_cu_seqlens: [0, 3, 6] key_cu_seqlens: [0, 3, 6] }", 2}}) {
+  struct Case {
+    std::string window;
+    int64_t largest;
+    std::string field;
+  };
+  for (const auto& [window, largest, field] : std::vector<Case>{
+           {"queries: 2 keys: 4 query_positions { list { ids: [0, 9] } }", 9, "query_positions"},
+           {"queries: 2 keys: 4 query_positions { range { start: 8 count: 2 } }", 9, "query_positions"},
+           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 8] } }", 8, "key_positions"},
+           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 2] } }", 3, "queries"},
+           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 2, 2] } } query_positions { list { ids: [0, 1] } }", 2,
+            "key_positions"},
+           {"queries: 6 keys: 6 masking { query_cu_seqlens: [0, 3, 6] key_cu_seqlens: [0, 3, 6] }", 2,
+            "masking.key_cu_seqlens"}}) {
     const auto warnings = [&](int64_t most) {
       return server.One(absl::StrCat(kLine, " max_position: ", most, " bias { form: BIAS_FORM_FULL ", window, " }"))
           .warnings;
@@ -253,12 +265,13 @@ TEST(BiasWorkTest, FieldsThatChangeNoBiasAreSaid) {
     EXPECT_TRUE(warnings(largest + 1).empty()) << window;
     ASSERT_EQ(warnings(largest).size(), 1u) << window;
     EXPECT_THAT(warnings(largest)[0].message, testing::HasSubstr(absl::StrCat("position ", largest, " is beyond")));
+    EXPECT_EQ(warnings(largest)[0].field, absl::StrCat("bias.", field)) << window;
   }
   const auto indices = server.One(
       "spec { t5_bucket { num_heads: 1 num_buckets: 8 max_distance: 16 } } max_position: 3 precision: PRECISION_COMPAT_F32 "
       "bias { indices: true queries: 4 keys: 4 }");
   ASSERT_EQ(indices.warnings.size(), 2u) << indices.status;
-  EXPECT_EQ(indices.warnings[0].field, "bias");
+  EXPECT_EQ(indices.warnings[0].field, "bias.keys");
   EXPECT_EQ(indices.warnings[1].field, "precision");
   const auto rows = server.One("spec { sinusoidal { dim: 4 } } max_position: 3 table { positions { range { count: 4 } } }");
   ASSERT_EQ(rows.warnings.size(), 1u);

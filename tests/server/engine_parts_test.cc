@@ -254,7 +254,12 @@ TEST(Warnings, BeyondTheModelsMaximum) {
   const auto warnings = WarningsFor(yarn, 4000, "table.positions");
   ASSERT_EQ(warnings.size(), own + 1);
   EXPECT_EQ(warnings.back().field, "table.positions");
-  EXPECT_NE(warnings.back().message.find("4000"), std::string::npos);
+  EXPECT_EQ(warnings.back().message, "position 4000 is beyond the model's own maximum of 4000 positions");
+  // The last of 4000 positions is 3999: one between two of them is said as it is.
+  EXPECT_EQ(WarningsFor(yarn, 3998.5, "table.positions").size(), own);
+  ASSERT_EQ(WarningsFor(yarn, 3999.25, "table.positions").size(), own + 1);
+  EXPECT_EQ(WarningsFor(yarn, 3999.25, "table.positions").back().message,
+            "position 3999.25 is beyond the model's own maximum of 4000 positions");
   spec.schedule = DynamicNtkSchedule{2, 1024};
   TableSource dynamic = Source(spec);
   dynamic.sequence_length = 4096;

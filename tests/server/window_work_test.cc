@@ -181,14 +181,22 @@ TEST(WindowWorkTest, FieldsThatChangeNoBiasAreSaid) {
     EXPECT_TRUE(result.status.ok()) << result.status;
     return result.warnings;
   };
-  for (const auto& [bias, largest] : std::vector<std::pair<std::string, int64_t>>{
-           {"queries: 2 keys: 4", 3},
-           {"queries: 2 keys: 4 query_offset: 8", 9},
-           {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 7, 2] } }", 7},
-           {"queries: 6 keys: 6 masking { query_cu_seqlens: [0, 3, 6] key_cu_seqlens: [0, 3, 6] }", 2}}) {
+  struct Case {
+    std::string bias;
+    int64_t largest;
+    std::string field;
+  };
+  for (const auto& [bias, largest, field] :
+       std::vector<Case>{{"queries: 2 keys: 4", 3, "bias.keys"},
+                         {"queries: 2 keys: 4 query_offset: 8", 9, "bias.query_offset"},
+                         {"queries: 2 keys: 4 query_positions { list { ids: [9, 0] } }", 9, "bias.query_positions"},
+                         {"queries: 2 keys: 4 key_positions { list { ids: [0, 1, 7, 2] } }", 7, "bias.key_positions"},
+                         {"queries: 6 keys: 6 masking { query_cu_seqlens: [0, 3, 6] key_cu_seqlens: [0, 3, 6] }", 2,
+                          "bias.masking.key_cu_seqlens"}}) {
     EXPECT_TRUE(warnings(FireItem(bias), largest + 1).empty()) << bias;
     const std::vector<Note> beyond = warnings(FireItem(bias), largest);
     ASSERT_EQ(beyond.size(), 1u) << bias;
+    EXPECT_EQ(beyond[0].field, field) << bias;
     EXPECT_EQ(beyond[0].message, "position " + std::to_string(largest) + " is beyond the model's own maximum of " +
                                      std::to_string(largest) + " positions");
   }
