@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 #include "client/cli/call_report.h"
 #include "client/cli/positions_arg.h"
@@ -38,6 +40,28 @@ struct TableArgs {
 
 using Answer = client::Reply<v1::PrecomputeResponse>;
 
+// Rows are asked for in windows, whose fields are not what the caller gave: an error about a position names that instead.
+absl::Status OfThePositions(const absl::Status& status, const std::string& given) {
+  constexpr char kField[] = "items[0].table.positions.";
+  constexpr size_t kMostShown = 100;
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  const auto payload = status.GetPayload(client::kDetailsPayload);
+  if (!payload || !details.ParseFromString(std::string(*payload))) return status;
+  for (const auto& detail : details.details()) {
+    if (!detail.UnpackTo(&info)) continue;
+    const auto& told = info.metadata();
+    if (!told.contains("field") || !told.contains("given") || !told.contains("allowed")) return status;
+    if (!told.at("field").starts_with(kField)) return status;
+    absl::Status named(status.code(), absl::StrCat("--positions: given '", given.substr(0, kMostShown),
+                                                   given.size() > kMostShown ? "…" : "", "', which has ", told.at("given"),
+                                                   "; allowed: ", told.at("allowed")));
+    named.SetPayload(client::kDetailsPayload, *payload);
+    return named;
+  }
+  return status;
+}
+
 // One call for rows [begin, end).
 absl::StatusOr<Answer> Ask(client::Client& client, const TableArgs& args, const LoadedSpec& loaded,
                            const PositionsArg& positions, int64_t begin, int64_t end, bool validate_only) {
@@ -62,8 +86,17 @@ absl::StatusOr<Answer> Ask(client::Client& client, const TableArgs& args, const 
   absl::StatusOr<Answer> answer = client.Precompute(request, payloads);
   if (!answer.ok()) return answer;
   if (answer->message.results_size() != 1) return absl::InternalError("the server answered with another number of results");
-  if (absl::Status status = ItemStatus(answer->message.results(0).status()); !status.ok()) return status;
+  if (absl::Status status = ItemStatus(answer->message.results(0).status()); !status.ok()) {
+    return OfThePositions(status, args.positions);
+  }
   return answer;
+}
+
+// Whether the server takes the last row: what is shown and what is written is a window of rows before it.
+absl::Status CheckLast(client::Client& client, const TableArgs& args, const LoadedSpec& loaded,
+                       const PositionsArg& positions) {
+  if (positions.count < 2) return absl::OkStatus();
+  return Ask(client, args, loaded, positions, positions.count - 1, positions.count, true).status();
 }
 
 // The arrays of an answer in file order, by name.
@@ -142,6 +175,7 @@ absl::Status Preview(Tool& tool, client::Client& client, const TableArgs& args, 
   const int64_t rows = std::min(positions.count, kRows);
   absl::StatusOr<Answer> answer = Ask(client, args, loaded, positions, 0, rows, false);
   if (!answer.ok()) return answer.status();
+  if (absl::Status status = CheckLast(client, args, loaded, positions); !status.ok()) return status;
   const v1::PrecomputeResult& result = answer->message.results(0);
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
@@ -196,10 +230,7 @@ absl::Status Write(Tool& tool, client::Client& client, const TableArgs& args, co
   absl::StatusOr<Answer> shape = Ask(client, args, loaded, positions, 0, std::min<int64_t>(positions.count, 1), true);
   if (!shape.ok()) return shape.status();
   // The last one tells whether the server takes them all, before a file of that size is begun.
-  if (positions.count > 1) {
-    absl::StatusOr<Answer> last = Ask(client, args, loaded, positions, positions.count - 1, positions.count, true);
-    if (!last.ok()) return last.status();
-  }
+  if (absl::Status status = CheckLast(client, args, loaded, positions); !status.ok()) return status;
   const absl::StatusOr<Answer> whole = Ask(client, args, loaded, positions, 0, positions.count, true);
   const std::string fingerprint = whole.ok() ? whole->message.results(0).fingerprint() : "";
   auto writer = Open(client, args, loaded, positions, shape->message.results(0), fingerprint);

@@ -1,5 +1,6 @@
 #include "client/cli/positions_arg.h"
 
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -26,6 +27,12 @@ absl::Status Bad(const std::string& given) {
 
 int64_t At(const PositionsArg& positions, int64_t row) {
   return positions.ids.empty() ? positions.start + row * positions.stride : positions.ids[static_cast<size_t>(row)];
+}
+
+// As many digits as it takes to tell the number from its neighbours.
+std::string Shortest(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
 template <typename T>
@@ -144,7 +151,7 @@ std::string PositionsArg::Text(int64_t row) const {
   if (axes.empty()) return absl::StrCat(At(*this, row));
   const auto index = static_cast<size_t>(row);
   const std::string list = absl::StrJoin(axes, ", ", [index](std::string* out, const AxisArg& axis) {
-    absl::StrAppend(out, axis.fractional.empty() ? absl::StrCat(axis.ids[index]) : absl::StrCat(axis.fractional[index]));
+    absl::StrAppend(out, axis.fractional.empty() ? absl::StrCat(axis.ids[index]) : Shortest(axis.fractional[index]));
   });
   return axes.size() == 1 ? list : absl::StrCat("[", list, "]");
 }

@@ -177,6 +177,8 @@ class Cli(unittest.TestCase):
         preview = json.loads(run("--json", "table", "timestep", "dim=4", "downscale_freq_shift=0", "flip_sin_to_cos=true",
                                  "--positions", "0.5,999").stdout)
         self.assertEqual(preview["positions"], [0.5, 999])
+        digits = json.loads(run("--json", "table", "timestep", "dim=4", "--positions", "0.123456789,123456789.25").stdout)
+        self.assertEqual(digits["positions"], [0.123456789, 123456789.25])
         self.assertAlmostEqual(preview["table"][0][0], 0.8775825618903728, places=7)  # cos 0.5
         weights = self.folder / "weights.npy"
         header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }"
@@ -381,6 +383,13 @@ class Cli(unittest.TestCase):
         message = run("table", "rope_default", "head_dim=64", "--positions", "0:100000000000", "-o", path, check=1).stderr.decode()
         self.assertIn("2147483647", message)
         self.assertEqual(list(self.folder.iterdir()), [])
+        # What the caller gave stands in the message, and the first rows alone are not shown as if the others were to be had.
+        for given, position in (("0:99999999999", "99999999998"), ("99999999999:99999999999999", "99999999999"),
+                                ("0,99999999999", "99999999999"), ("0.5,2147483648.5", "2147483648.5")):
+            for output in (["-o", path], []):
+                message = run("table", "rope_default", "head_dim=64", "--positions", given, *output, check=1).stderr.decode()
+                self.assertIn(f"--positions: given '{given}', which has {position}; allowed: ", message)
+                self.assertIn("2147483647 (the server's max_position)", message)
 
     def test_unknown_command_is_named(self):
         message = run("tabel", check=2).stderr.decode()
