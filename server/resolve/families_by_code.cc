@@ -147,6 +147,10 @@ void ReadCohereCompass(const Model& model, ModelEncoding& out) {
   model.problems->Warn(model.text.PathOf("rope_parameters"),
                        "has no entry: the class has no default for its layer types and cannot be built without");
   for (const LayerGroup& group : GroupsOr(model, [](int64_t, int64_t) { return std::string("full_attention"); })) {
+    if (!HasAttention(TypeOf(group))) {
+      out.layers.push_back(NoPositions(model, group));
+      continue;
+    }
     out.layers.push_back(Unserved(model, group.name, "rope"));
     out.layers.back().layers = group.layers;
   }
@@ -163,6 +167,7 @@ void ReadZamba2(const Model& model, ModelEncoding& out) {
   for (size_t i = 0; i < types.size(); ++i) {
     if (types[i] == "hybrid") group.layers.push_back(static_cast<int64_t>(i));
   }
+  if (!types.empty() && group.layers.empty()) return ReadNone(model, out);  // the others have no attention
   // Of the doubled input; kv_channels is not read.
   const int64_t head_dim = 2 * hidden / heads;
   const NumberSource from{model.From("hidden_size").path,

@@ -182,6 +182,10 @@ std::string LogScaling(const Model& model, bool first, std::vector<Note>& defaul
 void ReadInkling(const Model& model, ModelEncoding& out) {
   const bool first = model.family->model_type == "inkling";
   for (const LayerGroup& group : GroupsOr(model, InklingPattern(model))) {
+    if (!HasAttention(TypeOf(group))) {
+      out.layers.push_back(NoPositions(model, group));
+      continue;
+    }
     const bool sliding = TypeOf(group) == "hybrid_sliding";
     LayerEncoding layer;
     FillFacts(model, 0, layer);

@@ -28,10 +28,6 @@ constexpr std::string_view kNoAttention[] = {"linear_attention",
                                              "moe",
                                              "mlp"};
 
-bool HasAttention(std::string_view type) {
-  return std::find(std::begin(kNoAttention), std::end(kNoAttention), type) == std::end(kNoAttention);
-}
-
 // Types that transformers 5.24.0 allows, under their present and their older names.
 constexpr std::string_view kKnownTypes[] = {"full_attention",
                                             "sliding_attention",
@@ -77,16 +73,6 @@ RopeDicts DictsOrClassDefault(const Model& model, rapidjson::Document& storage, 
   }
   if (dicts.nested.empty()) dicts.flat = dict;
   return dicts;
-}
-
-LayerEncoding NoPositions(const Model& model, const LayerGroup& group) {
-  LayerEncoding layer;
-  layer.layer_type = group.name;
-  layer.layers = group.layers;
-  layer.kind = PositionKind::kNone;
-  FillFacts(model, 0, layer);
-  layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
-  return layer;
 }
 
 void WarnNotNested(const Model& model, LayerEncoding& layer) {
@@ -150,6 +136,20 @@ void WarnOverrides(const Model& model, const std::vector<LayerGroup>& groups) {
 
 }  // namespace
 
+bool HasAttention(std::string_view type) {
+  return std::find(std::begin(kNoAttention), std::end(kNoAttention), type) == std::end(kNoAttention);
+}
+
+LayerEncoding NoPositions(const Model& model, const LayerGroup& group) {
+  LayerEncoding layer;
+  layer.layer_type = group.name;
+  layer.layers = group.layers;
+  layer.kind = PositionKind::kNone;
+  FillFacts(model, 0, layer);
+  layer.defaults.insert(layer.defaults.end(), group.defaults.begin(), group.defaults.end());
+  return layer;
+}
+
 std::string_view TypeOf(const LayerGroup& group) { return group.name.empty() ? group.entry : group.name; }
 
 std::optional<JsonObject> LayerOverrides(const Model& model, const LayerGroup& group) {
@@ -195,12 +195,13 @@ std::vector<LayerGroup> WithAttention(const Model& model, std::string_view key, 
   const auto attends = [](const LayerGroup& group) { return HasAttention(group.name); };
   std::vector<LayerGroup> kept;
   std::copy_if(groups.begin(), groups.end(), std::back_inserter(kept), attends);
-  if (kept.size() == groups.size() || kept.empty()) return groups;
+  if (kept.size() == groups.size()) return groups;
   for (const LayerGroup& group : groups) {
     if (attends(group)) continue;
     model.problems->Warn(model.text.PathOf(key),
                          absl::StrCat("the ", group.layers.size(), " layers of type ", group.name, " carry no positions"));
   }
+  if (kept.empty()) return groups;
   if (kept.size() == 1) kept.front().entry = std::exchange(kept.front().name, {});
   return kept;
 }

@@ -37,6 +37,12 @@ struct GroupRule {
 // `type` is TypeOf the group; empty where the file names no type.
 using RuleOf = std::function<GroupRule(std::string_view type)>;
 
+// Whether layers of this type have attention; others carry no positions.
+bool HasAttention(std::string_view type);
+
+// The answer for a group that carries no positions.
+LayerEncoding NoPositions(const Model& model, const LayerGroup& group);
+
 // Groups by the list of names, in order of first appearance.
 std::vector<LayerGroup> GroupByName(const std::vector<std::string>& names);
 

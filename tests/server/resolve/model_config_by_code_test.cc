@@ -87,6 +87,9 @@ TEST(CohereCompass, ReadsADictForEachLayerTypeAndSaysWhenThereIsNone) {
       R"({"model_type":"cohere_compass_text","num_hidden_layers":1,"layer_types":["full_attention"],"rope_parameters":{}})");
   EXPECT_EQ(LayerOf(bare, "full_attention").unserved, "rope");
   EXPECT_TRUE(HasNote(bare.warnings, "rope_parameters", "no default"));
+  const ModelEncoding linear = Read(
+      R"({"model_type":"cohere_compass_text","num_hidden_layers":1,"layer_types":["linear_attention"],"rope_parameters":{}})");
+  EXPECT_EQ(LayerOf(linear, "linear_attention").kind, PositionKind::kNone);
 }
 
 TEST(Zamba2, RotatesTheDoubledHeadWhereUseMemRopeSaysSo) {
@@ -98,6 +101,8 @@ TEST(Zamba2, RotatesTheDoubledHeadWhereUseMemRopeSaysSo) {
   EXPECT_EQ(layer.layers, (std::vector<int64_t>{1, 3}));
   EXPECT_DOUBLE_EQ(*layer.softmax_scale, 1 / std::sqrt(80.0));
   EXPECT_EQ(LayerOf(Read(R"({"model_type":"zamba2"})")).kind, PositionKind::kNone);
+  const char* linear = R"({"model_type":"zamba2","layers_block_type":["linear_attention","mamba"],"use_mem_rope":true})";
+  EXPECT_EQ(LayerOf(Read(linear)).kind, PositionKind::kNone);
 }
 
 // torch on the class's own formula: 20^(−i/2), 10000^(−i/10).

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(Funnel, PositionsOfPooledBlocksAreTheCallers) {
   const LayerEncoding layer = LayerOf(Read(R"({"model_type":"funnel"})"));
@@ -77,6 +78,21 @@ TEST(Inkling, LayerTypesAndScalesAreTheClasss) {
   EXPECT_EQ(second.layers.front(), 5);
   EXPECT_EQ(ErrorField(R"({"model_type":"inkling2_text","rel_extent":0})"), "rel_extent");
   EXPECT_EQ(ErrorField(R"({"model_type":"inkling2_text","d_rel":-1})"), "d_rel");
+}
+
+// Types without attention carry no positions, in a class of relative terms as in one that rotates.
+TEST(Inkling, LayersOfLinearAttentionAloneHaveNoPositions) {
+  for (const char* type : {"inkling_text", "inkling2_text", "inkling2_loop_text", "llama"}) {
+    const ModelEncoding model = Read(absl::StrCat(R"({"model_type":")", type, R"(","hidden_size":64,"num_hidden_layers":2,)",
+                                                  R"("layer_types":["linear_attention","linear_attention"]})"));
+    ASSERT_EQ(model.layers.size(), 1u) << type;
+    EXPECT_EQ(model.layers[0].layer_type, "linear_attention") << type;
+    EXPECT_THAT(model.layers[0].layers, ElementsAre(0, 1)) << type;
+    EXPECT_EQ(model.layers[0].kind, PositionKind::kNone) << type;
+    EXPECT_FALSE(model.layers[0].spec) << type;
+    EXPECT_THAT(model.layers[0].weights, IsEmpty()) << type;
+    EXPECT_TRUE(HasNote(model.warnings, "layer_types", "the 2 layers of type linear_attention carry no positions")) << type;
+  }
 }
 
 TEST(LayoutLm, BiasesNeedTheirFlags) {
