@@ -1,3 +1,5 @@
+#include <array>
+
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
@@ -8,21 +10,32 @@ namespace {
 
 constexpr int64_t kMostRows = int64_t{1} << 30;
 
-// Pixels per side from an int or a list of [height, width]; 0 where the file does not say.
-std::pair<int64_t, int64_t> Sides(const Model& model, std::string_view key) {
+// Pixels per side from an int or a list of [height, width]; 0 where neither the file nor the class says.
+std::array<int64_t, 2> Sides(const Model& model, std::string_view key, const std::array<int64_t, 2>& of_class,
+                             std::vector<Note>& defaults) {
   if (model.text.IsList(key)) {
     const auto sides = model.text.Integers(key, 1, kMostRows).value_or(std::vector<int64_t>());
-    if (sides.size() >= 2) return {sides[0], sides[1]};
-    return sides.empty() ? std::pair<int64_t, int64_t>(0, 0) : std::pair(sides[0], sides[0]);
+    if (sides.size() == 1 || sides.size() == 2) return {sides.front(), sides.back()};
+    if (model.problems->ok()) {
+      model.problems->Fail(model.text.PathOf(key), absl::StrCat(sides.size(), " entries"),
+                           "a whole number, or [height, width]");
+    }
+    return {0, 0};
   }
-  const int64_t side = model.text.Integer(key, 1, kMostRows).value_or(0);
-  return {side, side};
+  if (model.text.Has(key) || model.text.IsNull(key) || of_class[0] == 0) {
+    const int64_t side = model.text.Integer(key, 1, kMostRows).value_or(0);
+    return {side, side};
+  }
+  const auto [height, width] = of_class;
+  defaults.push_back({model.text.PathOf(key),
+                      DefaultText(model, height == width ? absl::StrCat(height) : absl::StrCat(height, "x", width))});
+  return of_class;
 }
 
-// Patches of a whole image; 0 where the file does not say.
-int64_t Patches(const Model& model) {
-  const auto [height, width] = Sides(model, "image_size");
-  const auto [patch_height, patch_width] = Sides(model, "patch_size");
+// Patches of a whole image; 0 where neither the file nor the class says.
+int64_t Patches(const Model& model, std::vector<Note>& defaults) {
+  const auto [height, width] = Sides(model, "image_size", model.family->image, defaults);
+  const auto [patch_height, patch_width] = Sides(model, "patch_size", model.family->patch, defaults);
   if (height == 0 || patch_height == 0) return 0;
   const int64_t rows = height / patch_height;
   const int64_t columns = width / patch_width;
@@ -36,9 +49,14 @@ int64_t PaddingIndex(const Model& model, std::vector<Note>& defaults) {
   return model.family->padding;
 }
 
-int64_t Positions(const Model& model) {
+int64_t Positions(const Model& model, std::vector<Note>& defaults) {
   const std::string_view keys = model.family->rows_key;
   const size_t times = keys.find('*');  // a grid has a key for each side
+  const std::string_view first = keys.substr(0, times);
+  if (model.family->rows != 0 && !model.text.Has(first) && !model.text.IsNull(first)) {
+    defaults.push_back({model.text.PathOf(first), DefaultText(model, absl::StrCat(model.family->rows))});
+    return model.family->rows;
+  }
   const auto read = [&](std::string_view key) { return model.text.Integer(key, 1, int64_t{1} << 15).value_or(0); };
   if (times != std::string_view::npos) return read(keys.substr(0, times)) * read(keys.substr(times + 1));
   if (!keys.empty() && model.text.Has(keys)) return model.text.Integer(keys, 1, kMostRows).value_or(0);
@@ -84,7 +102,7 @@ void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, Mo
 void ReadLearned(const Model& model, ModelEncoding& out) {
   std::vector<Note> defaults;
   LearnedSpec spec;
-  spec.num_positions = Positions(model);
+  spec.num_positions = Positions(model, defaults);
   switch (model.family->learned) {
     case LearnedRule::kUnknown:
       out.layers.push_back(Unserved(model, "", "learned"));
@@ -106,7 +124,7 @@ void ReadLearned(const Model& model, ModelEncoding& out) {
       spec.position_offset = model.family->extra_rows;
       [[fallthrough]];
     case LearnedRule::kImageFirst: {
-      const int64_t patches = Patches(model);
+      const int64_t patches = Patches(model, defaults);
       spec.num_positions = patches == 0 ? 0 : patches + model.family->extra_rows;
       break;
     }

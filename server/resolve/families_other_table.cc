@@ -30,9 +30,9 @@ constexpr Family kFamilies[] = {
 {.model_type = "mbart", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 12, .max_position = 1024, .learned = LearnedRule::kTwoMore},
 {.model_type = "blenderbot", .read = &ReadLearned, .hidden = 2560, .heads = 32, .layers = 2, .max_position = 128, .learned = LearnedRule::kPlain},
 {.model_type = "biogpt", .read = &ReadLearned, .hidden = 1024, .heads = 16, .layers = 24, .max_position = 1024, .learned = LearnedRule::kTwoMoreMasked},
-{.model_type = "vit", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
-{.model_type = "deit", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 2},
-{.model_type = "dinov2", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "vit", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1, .image = {224, 224}, .patch = {16, 16}},
+{.model_type = "deit", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 2, .image = {224, 224}, .patch = {16, 16}},
+{.model_type = "dinov2", .read = &ReadLearned, .hidden = 768, .heads = 12, .layers = 12, .learned = LearnedRule::kImage, .extra_rows = 1, .image = {224, 224}, .patch = {14, 14}},
 {"clip", &ReadLearned},
 {"siglip", &ReadLearned},
 // Towers with forms of their own.
@@ -142,8 +142,8 @@ constexpr Family kFamilies[] = {
 {.model_type = "speecht5", .read = &ReadSpeechT5, .hidden = 768, .heads = 12, .layers = 12},
 {"dinov3vit", &ReadDinoV3, 384, 6, 0, 12, 0, 0},
 // Image towers, and a matcher of keypoints (transformers 5.24.0).
-{.model_type = "llama4visionmodel", .read = &ReadLlama4Vision, .hidden = 768, .heads = 16, .layers = 34, .pairing = Pairing::kInterleaved, .grid = GridRule::kResetWidthFirst, .learned = LearnedRule::kImageFirst, .extra_rows = 1},
-{.model_type = "mllamavisionmodel", .read = &ReadMllamaVision, .hidden = 1280, .heads = 16, .layers = 32, .learned = LearnedRule::kImage, .extra_rows = 1},
+{.model_type = "llama4visionmodel", .read = &ReadLlama4Vision, .hidden = 768, .heads = 16, .layers = 34, .pairing = Pairing::kInterleaved, .grid = GridRule::kResetWidthFirst, .learned = LearnedRule::kImageFirst, .extra_rows = 1, .image = {448, 448}, .patch = {14, 14}},
+{.model_type = "mllamavisionmodel", .read = &ReadMllamaVision, .hidden = 1280, .heads = 16, .layers = 32, .learned = LearnedRule::kImage, .extra_rows = 1, .image = {448, 448}, .patch = {14, 14}},
 {.model_type = "vjepa2", .read = &ReadVjepa2, .hidden = 1024, .heads = 16, .layers = 24},
 {.model_type = "lightglue", .read = &ReadLightGlue, .hidden = 256, .heads = 4, .kv_heads = 4, .layers = 9},
 // No positions at all: the recurrence, or the causal mask, carries the order.

@@ -93,6 +93,10 @@ struct Family {
   int64_t padding = 1;             // the class's padding index, where kPadding counts from it
   // What a class with a language model of another class has beside it; `model.text` is the file then.
   void (*beside)(const Model& model, ModelEncoding& out) = nullptr;
+  // The class's defaults of rows_key, and of image_size and patch_size, [height, width] in pixels.
+  int64_t rows = 0;
+  std::array<int64_t, 2> image{};
+  std::array<int64_t, 2> patch{};
 };
 
 // Every known class. Names are unique.

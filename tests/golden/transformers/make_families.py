@@ -194,6 +194,13 @@ FROM_PADDING = {
 }
 # Classes that read row m + 2 by their own arithmetic, without an offset that the module shows.
 TWO_MORE = {"mra", "nystromformer", "yoso"}
+# Classes whose configuration has a number for the width of a head: it holds whatever hidden size a file gives, also where it
+# is hidden / heads of the defaults.
+FIXED_HEAD_DIM = {
+    "afmoe", "cohere2_moe", "cosmos3_edge_text", "dia_decoder", "gemma4_vision", "higgs_audio_v2", "hrm_text", "iquestcoder",
+    "lfm3", "molmo2_text", "muse_spark_text", "neucodec", "pe_audio_encoder", "pe_audio_video_encoder", "pe_video_encoder",
+    "qwen2_5_omni_dit", "qwen2_5_omni_talker", "sarvam_moe", "timesfm2_5", "xcodec2",
+}
 USUAL_ROWS = ("max_position_embeddings", "n_positions", "max_source_positions", "max_target_positions")
 OTHER_ROWS = ("num_position_embeddings", "num_patches", "num_image_tokens", "max_vit_seq_len")
 
@@ -267,7 +274,8 @@ def row(model_type, config, entries, is_wrapper):
     fields["kv_heads"] = whole(first(config, "num_key_value_heads", "num_kv_heads"))
     fields["layers"] = whole(first(config, "num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "depth"))
     head_dim = whole(first(config, "head_dim"))
-    if fields["heads"] and head_dim * fields["heads"] != fields["hidden"] and not whole(first(config, "qk_rope_head_dim")):
+    follows = head_dim * fields["heads"] == fields["hidden"] and model_type not in FIXED_HEAD_DIM
+    if fields["heads"] and not follows and not whole(first(config, "qk_rope_head_dim")):
         fields["head_dim"] = head_dim
     fields["max_position"] = whole(first(config, "max_position_embeddings", "n_positions", "max_target_positions"))
     fixed = next((entry for _, entry in entries if entry["kind"] == "sinusoidal"), None)
@@ -286,6 +294,13 @@ def row(model_type, config, entries, is_wrapper):
         tables = [(part, entry) for part, entry in entries if entry["kind"] == "learned"]
         tables.sort(key=lambda seen: "rows" not in seen[1])
         fields.update(next((rule for part, entry in tables if (rule := learned_rule(model_type, entry, part))), {}))
+        # The class's own sizes, which are those of a file that gives none.
+        if fields.get("learned") == "LearnedRule::kImage":
+            for key in ("image", "patch"):
+                height, width = sides(config.get(f"{key}_size"))
+                fields[key] = f"{{{height}, {width}}}" if height else None
+        elif fields.get("rows_key"):
+            fields["rows"] = math.prod(config.get(key) or 0 for key in fields["rows_key"].strip('"').split("*"))
     rule = softmax_rule(model_type, config)
     if rule and fields["read"] != "&ReadParts":
         fields["softmax"] = f"SoftmaxRule::{rule}"
@@ -326,7 +341,7 @@ def row(model_type, config, entries, is_wrapper):
 ORDER = (
     "model_type read hidden heads kv_heads layers head_dim max_position base partial pairing softmax qk_nope_head_dim "
     "qk_rope_head_dim rope_parameters mrope sections axes axis_layout grid sinusoid width_key width learned rows_key extra_rows other multiplier "
-    "rope_interleave padding"
+    "rope_interleave padding rows image patch"
 ).split()
 
 

@@ -164,5 +164,56 @@ TEST(Diffusion, TheStepIsSinusoidsWithCosinesFirst) {
   EXPECT_TRUE(spec.flip_sin_to_cos);
 }
 
+// Sizes of the configuration classes of transformers 5.24.0.
+TEST(ClassSizes, TablesOfFilesThatGiveNone) {
+  struct Case {
+    const char* file;
+    int64_t rows, dim;
+  };
+  for (const Case& c : {
+           Case{R"({"model_type":"vit"})", 197, 768},
+           Case{R"({"model_type":"vit","image_size":384})", 577, 768},
+           Case{R"({"model_type":"vit","patch_size":32})", 50, 768},
+           Case{R"({"model_type":"deit"})", 198, 768},
+           Case{R"({"model_type":"dinov2"})", 257, 768},
+           Case{R"({"model_type":"clip_vision_model"})", 50, 768},
+           Case{R"({"model_type":"siglip_vision_model"})", 196, 768},
+           Case{R"({"model_type":"siglip2_vision_model"})", 256, 768},
+           Case{R"({"model_type":"internvl_vision"})", 1025, 1024},
+           Case{R"({"model_type":"qwen2_audio_encoder"})", 1500, 1280},
+       }) {
+    const LayerEncoding layer = LayerOf(Read(c.file));
+    ASSERT_EQ(layer.kind, PositionKind::kLearned) << c.file;
+    EXPECT_EQ(std::get<LearnedSpec>(layer.spec->spec).num_positions, c.rows) << c.file;
+    EXPECT_EQ(std::get<LearnedSpec>(layer.spec->spec).dim, c.dim) << c.file;
+  }
+  const LayerEncoding vit = LayerOf(Read(R"({"model_type":"vit","image_size":[32,64]})"));
+  EXPECT_EQ(std::get<LearnedSpec>(vit.spec->spec).num_positions, 9);
+  EXPECT_TRUE(HasNote(vit.defaults, "patch_size", "16 (default of class vit)"));
+  EXPECT_FALSE(HasNote(vit.defaults, "image_size"));
+  EXPECT_TRUE(HasNote(LayerOf(Read(R"({"model_type":"qwen2_audio_encoder"})")).defaults, "max_source_positions",
+                      "1500 (default of class "));
+  EXPECT_EQ(LayerOf(Read(R"({"model_type":"vit","image_size":null})")).kind, PositionKind::kUnserved);
+  // What a class says of its parts goes before what their class says.
+  const LayerEncoding tower = LayerOf(Read(R"({"model_type":"llava"})"), "vision");
+  EXPECT_EQ(std::get<LearnedSpec>(tower.spec->spec).num_positions, 577);
+}
+
+TEST(ClassSizes, SomeHeadsDoNotFollowTheHiddenSize) {
+  for (const auto& [type, head_dim] :
+       {std::pair<const char*, int64_t>{"cohere2_moe", 128}, {"afmoe", 128}, {"lfm3", 128}, {"molmo2_text", 128}}) {
+    const ModelEncoding model =
+        Read(absl::StrCat(R"({"model_type":")", type, R"(","hidden_size":1024,"num_attention_heads":16})"));
+    bool any = false;
+    for (const LayerEncoding& layer : model.layers) {
+      if (layer.kind != PositionKind::kRope) continue;
+      any = true;
+      EXPECT_EQ(RopeOf(layer).head_dim, head_dim) << type;
+      EXPECT_TRUE(HasNote(layer.defaults, "head_dim", "(default of class ")) << type;
+    }
+    EXPECT_TRUE(any) << type;
+  }
+}
+
 }  // namespace
 }  // namespace phasor::server
