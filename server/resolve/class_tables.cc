@@ -128,6 +128,11 @@ class Formula {
       size_t at = part == "w" ? 1 : 0;
       if (!part.empty() && std::isdigit(static_cast<unsigned char>(part.front())))
         at = static_cast<size_t>(part.front() - '0');
+      if ((part == "h" || part == "w") && list.size() > 2) {
+        model_.problems->Fail(object.PathOf(name), absl::StrCat("a list of ", list.size()),
+                              "a whole number, or [height, width]");
+        return 0;
+      }
       if (at < list.size()) return list[at];
       model_.problems->Fail(object.PathOf(name), absl::StrCat("a list of ", list.size()), absl::StrCat("at least ", at + 1));
       return 0;

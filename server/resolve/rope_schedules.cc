@@ -35,6 +35,14 @@ struct Source {
   }
 };
 
+// Fails for want of the model's maximum, by the key that the file has it under: −1, which is no length, may stand there.
+void FailLength(const Source& source, std::string_view allowed) {
+  const JsonObject& text = source.model.text;
+  const std::string_view key = source.model.MaxPositionKey();
+  source.model.problems->Fail(text.PathOf(key.empty() ? "max_position_embeddings" : key),
+                              key.empty() ? "nothing" : FormatNumber(text.Number(key).value_or(0)), allowed);
+}
+
 // The trained length: in the dict, at the top level (Phi-3), by gpt-oss's own name, or the model's maximum. A top-level one
 // goes first, as in the libraries.
 int64_t OriginalLength(const Source& source, int64_t class_default = 0) {
@@ -60,6 +68,10 @@ int64_t OriginalLength(const Source& source, int64_t class_default = 0) {
     return class_default;
   }
   const int64_t longest = source.model.MaxPosition();
+  if (longest == 0 && !source.model.MaxPositionKey().empty()) {
+    FailLength(source, "a whole number, at least 1, as there is no original_max_position_embeddings");
+    return 1;
+  }
   if (longest == 0) {
     source.model.problems->Fail(source.dict.PathOf(kKey), "nothing", "a whole number, or max_position_embeddings");
     return 1;
@@ -98,10 +110,7 @@ void ReadDynamic(const Source& source) {
   }
   DynamicNtkSchedule schedule{.factor = source.Needed("factor"), .max_position = source.model.MaxPosition()};
   source.draft.Take("max_position", source.model.From("max_position_embeddings"));
-  if (schedule.max_position == 0) {
-    source.model.problems->Fail(source.model.text.PathOf("max_position_embeddings"), "nothing",
-                                "a whole number: dynamic scaling starts there");
-  }
+  if (schedule.max_position == 0) FailLength(source, "a whole number, at least 1: dynamic scaling starts there");
   if (source.dict.Has("original_max_position_embeddings")) {
     source.Warn("original_max_position_embeddings", "not read: dynamic scaling starts at max_position_embeddings");
   }
@@ -141,7 +150,11 @@ void ReadYarn(const Source& source) {
   yarn.original_max_position = OriginalLength(source);
   if (source.dict.IsNull("factor") || !source.dict.Has("factor")) {
     const int64_t longest = source.model.MaxPosition();
-    if (longest == 0) source.Needed("factor");
+    if (longest == 0 && !source.model.MaxPositionKey().empty()) {
+      FailLength(source, "a whole number, at least 1, as there is no factor");
+    } else if (longest == 0) {
+      source.Needed("factor");
+    }
     yarn.factor = static_cast<double>(longest) / static_cast<double>(yarn.original_max_position);
     source.draft.Take("factor", {source.model.From("max_position_embeddings").path,
                                  " (max_position_embeddings / original_max_position_embeddings)"});
@@ -199,6 +212,11 @@ void ReadLongRope(const Source& source) {
     source.Warn("short_mscale", "the lists switch by length; transformers 5.24 keeps the short list at every length");
   }
   ReadAttentionFactor(source);
+  const bool has_factor =
+      schedule.factor || source.draft.spec.attention_factor || (schedule.short_mscale && schedule.long_mscale);
+  if (!has_factor && !schedule.max_position && !source.model.MaxPositionKey().empty()) {
+    FailLength(source, "a whole number, at least 1, as there is neither factor nor attention_factor");
+  }
   source.draft.spec.schedule = std::move(schedule);
 }
 

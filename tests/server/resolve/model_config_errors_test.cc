@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
@@ -81,6 +84,58 @@ TEST(Errors, APaddingRowOutsideTheTableBlamesThePaddingIndex) {
   EXPECT_EQ(error->field, "pad_token_id");
   EXPECT_EQ(error->given, "600");
   EXPECT_EQ(ErrorField(absl::StrCat(roberta, "1}")), "OK");
+}
+
+// A length of -1 is none, and so a schedule that needs one names the key that has it.
+TEST(Errors, ALengthThatIsNoneIsBlamedByItsKey) {
+  const auto phi3 = [](std::string_view length, std::string_view scaling) {
+    return absl::StrCat(R"({"model_type":"phi3","hidden_size":64,"num_attention_heads":8,)",
+                        absl::string_view(length.data(), length.size()), R"("rope_scaling":{)",
+                        absl::string_view(scaling.data(), scaling.size()), "}}");
+  };
+  constexpr char kMinusOne[] = R"("max_position_embeddings":-1,)";
+  constexpr char kLongRope[] = R"("type":"longrope","short_factor":[1,1,1,1],"long_factor":[2,2,2,2])";
+  for (const std::string& scaling : {std::string(kLongRope), std::string(R"("type":"dynamic","factor":2)"),
+                                     std::string(R"("type":"yarn","original_max_position_embeddings":4096)"),
+                                     std::string(R"("type":"yarn","factor":4)")}) {
+    const auto error = SpecErrorOf(ReadModelConfig(phi3(kMinusOne, scaling)).status());
+    ASSERT_TRUE(error) << scaling;
+    EXPECT_EQ(error->field, "max_position_embeddings") << scaling;
+    EXPECT_EQ(error->given, "-1") << scaling;
+    EXPECT_THAT(error->allowed, HasSubstr("a whole number, at least 1")) << scaling;
+  }
+  EXPECT_EQ(ErrorField(phi3(R"("seq_length":-1,)", kLongRope)), "seq_length") << "the name under which the file has it";
+  for (const char* more : {R"(,"factor":32)", R"(,"attention_factor":1.19)", R"(,"short_mscale":1,"long_mscale":1.2)"}) {
+    EXPECT_EQ(ErrorField(phi3(kMinusOne, absl::StrCat(kLongRope, more))), "OK") << more;
+  }
+  EXPECT_EQ(ErrorField(phi3(kMinusOne, R"("type":"yarn","factor":4,"original_max_position_embeddings":4096)")), "OK");
+}
+
+TEST(Errors, SidesOfImagesAreOneOrTwo) {
+  const auto of = [](std::string_view key, std::string_view list) {
+    return absl::StrCat(R"({"model_type":"siglip_vision_model",")", absl::string_view(key.data(), key.size()),
+                        "\":", absl::string_view(list.data(), list.size()), "}");
+  };
+  for (const auto& [key, list, given] :
+       {std::tuple{"patch_size", "[14,14,14]", "3 entries"}, std::tuple{"patch_size", "[]", "0 entries"},
+        std::tuple{"image_size", "[896,896,3]", "3 entries"}}) {
+    const auto error = SpecErrorOf(ReadModelConfig(of(key, list)).status());
+    ASSERT_TRUE(error) << key << list;
+    EXPECT_EQ(error->field, key);
+    EXPECT_EQ(error->given, given);
+    EXPECT_EQ(error->allowed, "a whole number, or [height, width]");
+  }
+  EXPECT_EQ(ErrorField(of("patch_size", "[14]")), "OK");
+  EXPECT_EQ(ErrorField(of("image_size", "[896,448]")), "OK");
+  // Of a part it is a warning, and the part is not answered.
+  const ModelEncoding gemma = Read(
+      R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text"},
+          "vision_config":{"model_type":"siglip_vision_model","patch_size":[14,14,14]}})");
+  EXPECT_TRUE(HasNote(gemma.warnings, "vision_config",
+                      "vision_config.patch_size is 3 entries, allowed: a whole number, or [height, width]"));
+  for (const LayerEncoding& layer : gemma.layers) EXPECT_NE(layer.layer_type, "vision");
+  EXPECT_EQ(ErrorField(R"({"model_type":"yolos","image_size":[512,864,3]})"), "image_size") << "of formulas over sides too";
+  EXPECT_EQ(ErrorField(R"({"model_type":"yolos","image_size":[512,864]})"), "OK");
 }
 
 TEST(Errors, NeededKeys) {
