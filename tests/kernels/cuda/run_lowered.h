@@ -118,7 +118,7 @@ void OnEveryHostGrid(const Run& run) {
 inline HostGridBackend HostGridNumber(int64_t number) {
   constexpr int64_t kChunks[] = {1, 3, 7, 1000};
   const int64_t chunk = kChunks[number % 4];
-  return HostGridBackend({static_cast<ThreadOrder>(number % 3), chunk > 3 && number % 5 == 0 ? 3 : 1}, chunk);
+  return HostGridBackend({static_cast<ThreadOrder>(number % 3), chunk == 1000 ? 3 : 1}, chunk);
 }
 
 }  // namespace phasor::cuda
