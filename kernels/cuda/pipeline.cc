@@ -170,28 +170,35 @@ class Pipeline {
   absl::Status CopyOut(const Transfers& moves, const Layout& layout, Lane::Slot& slot) {
     if (absl::Status status = driver().Wait(lane_.out(), slot.marks[Lane::kKernelEnd]); !status.ok()) return status;
     if (absl::Status status = Mark(slot, Lane::kOutBegin, lane_.out()); !status.ok()) return status;
-    if (moves.outputs.size() > kFewStrips) {
-      int64_t begin = layout.bytes, end = 0;
-      for (size_t i = 0; i < moves.outputs.size(); ++i) {
-        begin = std::min(begin, layout.outputs[i]);
-        end = std::max(end, layout.outputs[i] + moves.outputs[i].bytes());
-        slot.unpack.emplace_back(moves.outputs[i], slot.staging_out.data() + layout.outputs[i]);
-      }
-      if (end > begin) {
-        times_->bytes_out += end - begin;
-        const Strip whole{slot.staging_out.data() + begin, end - begin};
-        if (absl::Status status = driver().CopyOut(lane_.out(), slot.memory.data() + begin, whole); !status.ok())
-          return status;
-      }
-    } else {
-      for (size_t i = 0; i < moves.outputs.size(); ++i) {
-        if (moves.outputs[i].bytes() == 0) continue;
-        times_->bytes_out += moves.outputs[i].bytes();
-        const absl::Status status = driver().CopyOut(lane_.out(), slot.memory.data() + layout.outputs[i], moves.outputs[i]);
-        if (!status.ok()) return status;
-      }
+    const absl::Status status =
+        moves.outputs.size() > kFewStrips ? CopyOutPacked(moves, layout, slot) : CopyOutEach(moves, layout, slot);
+    return status.ok() ? Mark(slot, Lane::kOutEnd, lane_.out()) : status;
+  }
+
+  // Outputs without host memory are the kernels' own.
+  static bool Leaves(const Strip& strip) { return strip.host != nullptr && strip.bytes() > 0; }
+
+  absl::Status CopyOutEach(const Transfers& moves, const Layout& layout, Lane::Slot& slot) {
+    for (size_t i = 0; i < moves.outputs.size(); ++i) {
+      if (!Leaves(moves.outputs[i])) continue;
+      times_->bytes_out += moves.outputs[i].bytes();
+      const absl::Status status = driver().CopyOut(lane_.out(), slot.memory.data() + layout.outputs[i], moves.outputs[i]);
+      if (!status.ok()) return status;
     }
-    return Mark(slot, Lane::kOutEnd, lane_.out());
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyOutPacked(const Transfers& moves, const Layout& layout, Lane::Slot& slot) {
+    int64_t begin = layout.bytes, end = 0;
+    for (size_t i = 0; i < moves.outputs.size(); ++i) {
+      if (!Leaves(moves.outputs[i])) continue;
+      begin = std::min(begin, layout.outputs[i]);
+      end = std::max(end, layout.outputs[i] + moves.outputs[i].bytes());
+      slot.unpack.emplace_back(moves.outputs[i], slot.staging_out.data() + layout.outputs[i]);
+    }
+    if (end <= begin) return absl::OkStatus();
+    times_->bytes_out += end - begin;
+    return driver().CopyOut(lane_.out(), slot.memory.data() + begin, Strip{slot.staging_out.data() + begin, end - begin});
   }
 
   const Lowered& lowered_;
