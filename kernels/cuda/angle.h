@@ -2,13 +2,13 @@
 #ifndef PHASOR_KERNELS_CUDA_ANGLE_H_
 #define PHASOR_KERNELS_CUDA_ANGLE_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/host_device.h"
 #include "kernels/core/sincos.h"
 #include "kernels/core/turns.h"
+#include "kernels/cuda/vector_size.h"
 
 namespace phasor::cuda {
 
@@ -61,8 +61,8 @@ struct AngleParams {
   double absolute_error = 0;        // of any entry that is not exact: what the phase's 128 bits leave out, and more
   Real128 exact_factor;
 
-  PHASOR_HOST_DEVICE int64_t pairs_of_work() const { return 16 / SizeOf(dtype); }
-  PHASOR_HOST_DEVICE int64_t groups() const { return (pairs + pairs_of_work() - 1) / pairs_of_work(); }
+  // Of pairs that a work makes together.
+  PHASOR_HOST_DEVICE int64_t groups() const { return VectorsFor(pairs, dtype); }
   // Of the recurrence: rows [first, first + rows) touch so many.
   PHASOR_HOST_DEVICE int64_t passes() const {
     return rows == 0 ? 0 : (AnglePassOf(first + rows - 1) - AnglePassOf(first)) / kAnglePassRows + 1;
@@ -72,10 +72,10 @@ struct AngleParams {
   PHASOR_HOST_DEVICE int64_t ElementOf(int64_t row, int64_t pair) const {
     return row * row_stride + (columns == nullptr ? first_column + pair : columns[pair]);
   }
-  // Whether the vector of pairs from `pair` on lies side by side, at an address aligned to its size.
+  // Whether kCount pairs, a vector, from `pair` on lie side by side, at an address aligned to their size.
+  template <int kCount>
   PHASOR_HOST_DEVICE bool IsVector(int64_t pair) const {
-    const int64_t count = pairs_of_work();
-    return columns == nullptr && pair + count <= pairs && row_stride % count == 0 && (first_column + pair) % count == 0;
+    return columns == nullptr && pair + kCount <= pairs && row_stride % kCount == 0 && (first_column + pair) % kCount == 0;
   }
   PHASOR_HOST_DEVICE Turns FrequencyOf(int64_t pair) const {
     return Turns{{turns[pair], turns[turns_stride + pair], turns[2 * turns_stride + pair], turns[3 * turns_stride + pair]}};

@@ -57,32 +57,27 @@ PHASOR_HOST_DEVICE_INLINE SinCos128 ExactSinCos(const AngleParams& p, int64_t pa
   }
 }
 
-// Entries of pair `k` of a group.
 template <typename T, AngleMethod kMethod>
-PHASOR_HOST_DEVICE_INLINE void EvaluateExact(const AngleParams& p, int64_t pair, int k, AnglePosition<kMethod> position,
-                                             Entries<T>& entries) {
+PHASOR_HOST_DEVICE_INLINE Entry<T> EvaluateExact(const AngleParams& p, int64_t pair, AnglePosition<kMethod> position) {
   const bool negative = position.value < 0;
   Phase phase;
   bool still;
   if constexpr (kMethod == AngleMethod::kFractional) {
-    const Turns frequency = p.FrequencyOf(pair + k);
+    const Turns frequency = p.FrequencyOf(pair);
     const Turns fraction = phasor::PhaseOfFraction(frequency, negative ? -position.value : position.value);
     phase = {fraction.limb[2], fraction.limb[1]};
     still = frequency.IsZero();
   } else {
-    const uint64_t high = p.turns[2 * p.turns_stride + pair + k], low = p.turns[p.turns_stride + pair + k];
+    const uint64_t high = p.turns[2 * p.turns_stride + pair], low = p.turns[p.turns_stride + pair];
     phase = PhaseOf(high, low, static_cast<uint64_t>(negative ? -position.value : position.value));
-    still = (high | low | p.turns[pair + k]) == 0;
+    still = (high | low | p.turns[pair]) == 0;
   }
   Complex z = SinCosOfPhase(phase);
   // Adding zero makes the zero of a still pair positive.
   z = {z.cos * p.factor, z.sin * (negative ? -p.factor : p.factor) + 0.0};
   const double absolute = still ? 0 : p.absolute_error;
-  const Tested<T> c = TestRounding<T>(z.cos, std::fma(std::fabs(z.cos), 0x1p-48, absolute));
-  const Tested<T> s = TestRounding<T>(z.sin, std::fma(std::fabs(z.sin), 0x1p-48, absolute));
-  entries.cos.at[k] = c.bits;
-  entries.sin.at[k] = s.bits;
-  entries.doubts |= static_cast<uint32_t>(c.in_doubt) << k | static_cast<uint32_t>(s.in_doubt) << (Entries<T>::kCount + k);
+  return {TestRounding<T>(z.cos, std::fma(std::fabs(z.cos), 0x1p-48, absolute)),
+          TestRounding<T>(z.sin, std::fma(std::fabs(z.sin), 0x1p-48, absolute))};
 }
 
 // ---- As float32 libraries mean it.
@@ -94,9 +89,8 @@ PHASOR_HOST_DEVICE_INLINE BitsType<T> CompatBits(const AngleParams& p, float val
 }
 
 template <typename T>
-PHASOR_HOST_DEVICE_INLINE void EvaluateCompat(const AngleParams& p, int64_t pair, int k, float position,
-                                              Entries<T>& entries) {
-  const float angle = p.inv_freq[pair + k] * position;
+PHASOR_HOST_DEVICE_INLINE Entry<T> EvaluateCompat(const AngleParams& p, int64_t pair, float position) {
+  const float angle = p.inv_freq[pair] * position;
   const float magnitude = std::fabs(angle);
   // What the bound is not derived for, and infinite angles.
   const bool beyond = !(magnitude <= 0x1p30f && (magnitude >= 0x1p-100f || magnitude == 0));
@@ -109,10 +103,8 @@ PHASOR_HOST_DEVICE_INLINE void EvaluateCompat(const AngleParams& p, int64_t pair
   const double sin = z.sin + 0.0;
   const Tested<float> c = TestRounding<float>(z.cos, std::fabs(z.cos) * 0x1p-42);
   const Tested<float> s = TestRounding<float>(sin, std::fabs(sin) * 0x1p-42);
-  entries.cos.at[k] = CompatBits<T>(p, std::bit_cast<float>(c.bits));
-  entries.sin.at[k] = CompatBits<T>(p, std::bit_cast<float>(s.bits));
-  entries.doubts |= static_cast<uint32_t>(c.in_doubt || beyond) << k | static_cast<uint32_t>(s.in_doubt || beyond)
-                                                                           << (Entries<T>::kCount + k);
+  return {{CompatBits<T>(p, std::bit_cast<float>(c.bits)), c.in_doubt || beyond},
+          {CompatBits<T>(p, std::bit_cast<float>(s.bits)), s.in_doubt || beyond}};
 }
 
 template <typename T>
@@ -155,17 +147,17 @@ struct AngleDirectBody {
     const int64_t works = p.works(), groups = p.groups();
     PHASOR_NO_UNROLL
     for (int64_t work = thread.index; work < works; work += thread.count) {
-      const int64_t row = work / groups, pair = (work - row * groups) * kCount;
+      const int64_t row = Quotient(work, groups), pair = (work - row * groups) * kCount;
       const AnglePosition<kMethod> position(p, row);
       Entries<T> entries;
-      for (int k = 0; k < kCount; ++k) {
-        if constexpr (kMethod == AngleMethod::kCompat) {
-          EvaluateCompat<T>(p, pair, k, position.value, entries);
-        } else {
-          EvaluateExact<T, kMethod>(p, pair, k, position, entries);
-        }
+      if constexpr (kMethod == AngleMethod::kCompat) {
+        for (int k = 0; k < kCount; ++k) entries.Set(k, EvaluateCompat<T>(p, pair + k, position.value));
+      } else {
+        // Side by side these would take more registers than there are.
+        PHASOR_NO_UNROLL
+        for (int k = 0; k < kCount; ++k) entries.Push(EvaluateExact<T, kMethod>(p, pair + k, position));
       }
-      StoreEntries<T>(p, row, pair, p.IsVector(pair), entries);
+      StoreEntries<T>(p, row, pair, p.IsVector<kCount>(pair), entries);
       Repair(entries.doubts & DoubtsThatCount<T>(p, pair), row, pair, position);
     }
   }
@@ -180,20 +172,16 @@ struct AngleDirectBody<double, AngleMethod::kWhole> {
     const int64_t works = p.works(), groups = p.groups();
     PHASOR_NO_UNROLL
     for (int64_t work = thread.index; work < works; work += thread.count) {
-      const int64_t row = work / groups, pair = (work - row * groups) * 2;
+      const int64_t row = Quotient(work, groups), pair = (work - row * groups) * 2;
       const AnglePosition<AngleMethod::kWhole> position(p, row);
       Entries<double> entries;
       PHASOR_NO_UNROLL
       for (int k = 0; k < 2; ++k) {
         const SinCos128 value = ExactSinCos<AngleMethod::kWhole>(p, pair + k, position);
-        const uint64_t cos = RoundExact<double>(value.cos, p.exact_factor);
-        const uint64_t sin = RoundExact<double>(value.sin, p.exact_factor);
-        entries.cos.at[0] = k == 0 ? cos : entries.cos.at[0];
-        entries.sin.at[0] = k == 0 ? sin : entries.sin.at[0];
-        entries.cos.at[1] = cos;
-        entries.sin.at[1] = sin;
+        entries.Push({{RoundExact<double>(value.cos, p.exact_factor), false},
+                      {RoundExact<double>(value.sin, p.exact_factor), false}});
       }
-      StoreEntries<double>(p, row, pair, p.IsVector(pair), entries);
+      StoreEntries<double>(p, row, pair, p.IsVector<2>(pair), entries);
     }
   }
 };

@@ -91,12 +91,38 @@ PHASOR_HOST_DEVICE_INLINE Tested<T> TestRounding(double z, double error) {
   return {high, high != low};
 }
 
-// Entries of one group of pairs in a row, and those in doubt: bit k is the cos of pair k, bit kCount + k its sin.
+// A pair's entries in a row.
+template <typename T>
+struct Entry {
+  Tested<T> cos, sin;
+};
+
+// Those of one group of pairs, and which are in doubt: bit k is the cos of pair k, bit kCount + k its sin.
 template <typename T>
 struct Entries {
   static constexpr int kCount = Vector16<BitsType<T>>::kCount;
   Vector16<BitsType<T>> cos, sin;
   uint32_t doubts = 0;
+
+  // k is known where this is compiled.
+  PHASOR_HOST_DEVICE_INLINE void Set(int k, const Entry<T>& entry) {
+    cos.at[k] = entry.cos.bits;
+    sin.at[k] = entry.sin.bits;
+    doubts |= static_cast<uint32_t>(entry.cos.in_doubt) << k | static_cast<uint32_t>(entry.sin.in_doubt) << (kCount + k);
+  }
+  // The last pair's; all others move down by one. kCount of these set everything, in a loop that stays one.
+  PHASOR_HOST_DEVICE_INLINE void Push(const Entry<T>& entry) {
+    const auto push = [](Vector16<BitsType<T>>& vector, BitsType<T> bits) {
+      constexpr int kBits = 8 * static_cast<int>(sizeof(bits));
+      const auto number = std::bit_cast<unsigned __int128>(vector);
+      vector = std::bit_cast<Vector16<BitsType<T>>>(number >> kBits | static_cast<unsigned __int128>(bits) << (128 - kBits));
+    };
+    push(cos, entry.cos.bits);
+    push(sin, entry.sin.bits);
+    doubts = doubts >> 1 & ~(1u << (kCount - 1));
+    doubts |= static_cast<uint32_t>(entry.cos.in_doubt) << (kCount - 1);
+    doubts |= static_cast<uint32_t>(entry.sin.in_doubt) << (2 * kCount - 1);
+  }
 };
 
 // Doubts of pairs that exist.

@@ -81,10 +81,7 @@ struct AngleRangeBody {
     const double cos_error = p.bound * kBound;
     Entries<T> entries;
     for (int k = 0; k < kCount; ++k) {
-      const Tested<T> c = TestRounding<T>(cos[k], cos_error), s = TestRounding<T>(sin[k], sin_error[k]);
-      entries.cos.at[k] = c.bits;
-      entries.sin.at[k] = s.bits;
-      entries.doubts |= static_cast<uint32_t>(c.in_doubt) << k | static_cast<uint32_t>(s.in_doubt) << (kCount + k);
+      entries.Set(k, {TestRounding<T>(cos[k], cos_error), TestRounding<T>(sin[k], sin_error[k])});
     }
     StoreEntries<T>(p, row, pair, is_vector, entries);
     return entries.doubts;
@@ -105,7 +102,7 @@ struct AngleRangeBody {
   PHASOR_HOST_DEVICE_INLINE void RunPass(int64_t position, int64_t pair) const {
     Pass z;
     Start(position, pair, z);
-    const bool is_vector = p.IsVector(pair);
+    const bool is_vector = p.IsVector<kCount>(pair);
     const uint32_t counting = DoubtsThatCount<T>(p, pair);
     const int64_t first_row = position - p.first;
     // Two rows at a time, so that nothing has to change places.
@@ -129,7 +126,7 @@ struct AngleRangeBody {
     const int64_t works = p.works(), groups = p.groups(), first = AnglePassOf(p.first);
     PHASOR_NO_UNROLL
     for (int64_t work = thread.index; work < works; work += thread.count) {
-      const int64_t pass = work / groups;
+      const int64_t pass = Quotient(work, groups);
       RunPass(first + pass * kAnglePassRows, (work - pass * groups) * kCount);
     }
   }

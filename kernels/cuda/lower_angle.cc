@@ -17,7 +17,7 @@ class LoweredAngle final : public Lowered {
     block_ = {setup_.words().data(), setup_.bytes(), 0};
   }
 
-  std::span<const Constant> constants() const override { return {&block_, 1}; }
+  std::span<const Constant> constants() const override { return {&block_, setup_.parts().empty() ? size_t{0} : size_t{1}}; }
   int64_t bytes_per_row() const override {
     int64_t bytes = row_bytes() * ((task_.cos != nullptr) + (task_.sin != nullptr));
     for (const AnglePart& part : setup_.parts()) bytes += HasList(task_.axis(part.axis)) ? 8 : 0;

@@ -8,6 +8,7 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/host_device.h"
+#include "kernels/cuda/vector_size.h"
 
 namespace phasor::cuda {
 
@@ -42,14 +43,11 @@ struct RotateParams {
   const int32_t* table_rows = nullptr;
 
   // Vectors of a head: of pairs, then of the tail.
-  PHASOR_HOST_DEVICE constexpr int64_t unit_size() const { return 16 / SizeOf(dtype); }
-  PHASOR_HOST_DEVICE constexpr int64_t pair_units() const { return (pairs + unit_size() - 1) / unit_size(); }
-  PHASOR_HOST_DEVICE constexpr int64_t units() const { return pair_units() + (tail + unit_size() - 1) / unit_size(); }
+  PHASOR_HOST_DEVICE constexpr int64_t pair_units() const { return VectorsFor(pairs, dtype); }
+  PHASOR_HOST_DEVICE constexpr int64_t units() const { return pair_units() + VectorsFor(tail, dtype); }
   PHASOR_HOST_DEVICE constexpr int64_t works() const { return tokens * heads * units(); }
   PHASOR_HOST_DEVICE constexpr RotatePlace PlaceOf(int64_t work) const {
-    // Without a sign: a shorter division.
-    const int64_t size = units(), vector = static_cast<int64_t>(static_cast<uint64_t>(work) / static_cast<uint64_t>(size));
-    const int64_t token = static_cast<int64_t>(static_cast<uint64_t>(vector) / static_cast<uint64_t>(heads));
+    const int64_t size = units(), vector = Quotient(work, size), token = Quotient(vector, heads);
     return {token, vector - token * heads, work - vector * size};
   }
   PHASOR_HOST_DEVICE constexpr int64_t XOf(RotatePlace at) const {
