@@ -127,6 +127,7 @@ struct AngleDirectBody {
   static constexpr int kCount = Entries<T>::kCount;
 
   PHASOR_HOST_DEVICE_INLINE void Repair(uint32_t doubts, int64_t row, int64_t pair, AnglePosition<kMethod> position) const {
+    if (doubts != 0) OrderStores();
     while (doubts != 0) {
       const int bit = std::countr_zero(doubts);
       doubts &= doubts - 1;

@@ -89,6 +89,7 @@ struct AngleRangeBody {
 
   // Doubts about two rows, the second's from bit 2·kCount on.
   PHASOR_HOST_DEVICE_INLINE void Repair(uint32_t doubts, int64_t row, int64_t pair) const {
+    if (doubts != 0) OrderStores();
     while (doubts != 0) {
       const int bit = std::countr_zero(doubts);
       doubts &= doubts - 1;

@@ -27,6 +27,9 @@ PHASOR_HOST_DEVICE inline void Store16(void* to, const Vector16<T>& value) {
   *static_cast<Number16*>(to) = std::bit_cast<unsigned __int128>(value);
 }
 
+// Keeps stores behind those that stand before them: to a compiler, a vector and one of its elements are apart.
+PHASOR_HOST_DEVICE inline void OrderStores() { asm volatile("" ::: "memory"); }
+
 }  // namespace phasor::cuda
 
 #endif  // PHASOR_KERNELS_CUDA_VECTOR16_CUH_
