@@ -6,7 +6,7 @@
 #   deploy/gpu-check.sh            OUT=FOLDER (default build/gpu) takes report.txt and gates.json
 #   deploy/gpu-check.sh --no-gpu   only what needs no device: the build, and the same tests on the host
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 build=build/gpu
 out=${OUT:-$build}
@@ -34,6 +34,7 @@ if [[ -n $with_gpu ]]; then
   row device "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1 || echo none)"
 fi
 
+# shellcheck disable=SC2317  # part calls it
 build_it() {
   cmake -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPHASOR_BUILD_SERVER=OFF -DPHASOR_CUDA=ON --log-level=WARNING &&
     cmake --build "$build" --parallel "$(nproc)"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels/core/narrow.h"
-#include "kernels/tasks/mask_rows.h"
 #include "kernels/cpu/position_runs.h"
 #include "kernels/cpu/store_policy.h"
+#include "kernels/tasks/mask_rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/bias_matrix.cc"
