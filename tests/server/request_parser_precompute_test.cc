@@ -257,13 +257,15 @@ TEST(ParsePrecomputeTest, StreamsNameTheLimitThatIsInForce) {
     return stream.ok() ? stream->batch.items()[0].status() : stream.status();
   };
   const auto says = [&](const std::string& bias) { return std::string(status(bias).message()); };
-  EXPECT_EQ(says("queries: 65536 keys: 65536"),
-            "bias: given 1125899906842624 bytes of answer; allowed: up to 8589934592 (the server's max_stream_bytes)");
-  EXPECT_EQ(says("queries: 1048576 keys: 1048576"),
-            "bias: given 72057594037927936 elements, of a byte or more each; allowed: up to 8589934592 (the server's "
-            "max_stream_bytes)");
+  EXPECT_EQ(
+      says("queries: 65536 keys: 65536"),
+      "items[0].bias: given 1125899906842624 bytes of answer; allowed: up to 8589934592 (the server's max_stream_bytes)");
+  EXPECT_EQ(
+      says("queries: 1048576 keys: 1048576"),
+      "items[0].bias: given 72057594037927936 elements, of a byte or more each; allowed: up to 8589934592 (the server's "
+      "max_stream_bytes)");
   EXPECT_EQ(says("queries: 2147483647 keys: 2147483647"),
-            "bias: given a size that does not fit in 63 bits; allowed: up to 8589934592 bytes (the server's "
+            "items[0].bias: given a size that does not fit in 63 bits; allowed: up to 8589934592 bytes (the server's "
             "max_stream_bytes)");
   ExpectError(ItemStatus(Precompute("items { spec { alibi { num_heads: 65536 } } bias { queries: 65536 keys: 65536 form: "
                                     "BIAS_FORM_FULL } }",
