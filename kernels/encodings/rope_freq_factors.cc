@@ -27,9 +27,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   return CanonicalizeRope(spec, [](RopeSpec& rope, SpecChecker& check) {
     FreqFactorsSchedule& s = std::get<FreqFactorsSchedule>(rope.schedule);
     CheckPairCount("rope.freq_factors.factors", rope, s.factors, check);
-    for (size_t i = 0; i < s.factors.size() && check.ok(); ++i) {
-      check.Positive(IndexedField("rope.freq_factors.factors", i), s.factors[i]);
-    }
+    check.EachPositive("rope.freq_factors.factors", s.factors);
     check.Default("rope.freq_factors.factor", s.factor, 1.0, "1");
     check.ScalingFactor("rope.freq_factors.factor", *s.factor);
   });

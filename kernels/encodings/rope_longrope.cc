@@ -37,7 +37,7 @@ constexpr Card kCard{
 
 void CheckList(const RopeSpec& rope, std::string_view field, const std::vector<double>& list, SpecChecker& check) {
   CheckPairCount(field, rope, list, check);
-  for (size_t i = 0; i < list.size() && check.ok(); ++i) check.Positive(IndexedField(field, i), list[i]);
+  check.EachPositive(field, list);
 }
 
 void CheckLengths(LongRopeSchedule& s, bool needs_factor, SpecChecker& check) {

@@ -82,6 +82,13 @@ void SpecChecker::Positive(std::string_view field, double value) {
   if (!(std::isfinite(value) && value > 0)) Fail(field, FormatNumber(value), "a finite number > 0");
 }
 
+void SpecChecker::EachPositive(std::string_view field, std::span<const double> values) {
+  for (size_t i = 0; i < values.size() && ok(); ++i) {
+    // Paths are made only for who needs one: a list of hundreds is checked in every call.
+    if (!(std::isfinite(values[i]) && values[i] > 0)) Positive(absl::StrCat(Absl(field), "[", i, "]"), values[i]);
+  }
+}
+
 void SpecChecker::InRange(std::string_view field, double& value, double low, double high) {
   if (!(value >= low && value <= high)) {
     return Fail(field, FormatNumber(value), absl::StrCat(FormatNumber(low), " … ", FormatNumber(high)));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ class SpecChecker {
 
   // Finite and > 0.
   void Positive(std::string_view field, double value);
+  // The same of every value; the path of value i is "field[i]".
+  void EachPositive(std::string_view field, std::span<const double> values);
   // Finite, low ≤ value ≤ high. Turns −0 into 0.
   void InRange(std::string_view field, double& value, double low, double high);
   void InRange(std::string_view field, int64_t value, int64_t low, int64_t high);

@@ -104,6 +104,12 @@ void AppendGivenSchedules(std::vector<BadSpec>& bad) {
   add(PixelSchedule{-1.0}, "rope.pixel.max_freq", "-1");
   numbers[3] = 0;
   add(FreqFactorsSchedule{numbers, {}}, "rope.freq_factors.factors[3]", "0");
+  LongRopeSchedule lists = LongRope();
+  lists.short_factor[3] = 0;
+  lists.long_factor[1] = -2;  // the first error counts
+  add(lists, "rope.longrope.short_factor[3]", "0");
+  lists.short_factor[3] = 1;
+  add(lists, "rope.longrope.long_factor[1]", "-2");
   numbers[3] = -0.5;
   add(InvFreqSchedule{numbers}, "rope.inv_freq.inv_freq[3]", "-0.5");
   const auto yarn = [&](auto change, std::string field, std::string given) {
