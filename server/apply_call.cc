@@ -10,6 +10,7 @@
 #include "server/describe.h"
 #include "server/tensor_rotation.h"
 #include "server/tile_set.h"
+#include "server/unshared.h"
 #include "server/work_job.h"
 
 namespace phasor::server {
@@ -17,6 +18,10 @@ namespace {
 
 constexpr int64_t kGatherBlock = int64_t{256} << 10;
 constexpr int64_t kGatherBlocksPerSlice = 8;
+// Items of a batch are given to a backend together where it takes more than this at once: about as much (a millisecond to
+// gather), and so many.
+constexpr int64_t kGroupedBytes = int64_t{4} << 20;
+constexpr int64_t kMostGrouped = 256;
 // Tokens of a call that a thread which must not be kept waiting may look at.
 constexpr int64_t kFewTokens = 4096;
 
@@ -45,6 +50,44 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
     SetOutcome();
     result().stages.build_ns = watch.ns();
     return true;
+  }
+
+  // Takes the item's rotations into a group: true when every table was in the cache and its tensors lie ready, to be ended
+  // by Grouped; else the item has to be started anew.
+  bool Join(std::vector<phasor::Task>* tasks, std::vector<int64_t>* rows) {
+    const Stopwatch watch;
+    const size_t had = tasks->size();
+    bool joined = true;
+    for (size_t i = 0; joined && i < item().tensors.size(); ++i) {
+      auto& tiles = TilesFor(item().tensors[i]);
+      if (tiles == nullptr) {
+        tiles = NewTiles(item().tensors[i]);
+        joined = tiles->FindNow(TilesOfPositions(item().positions, 0));
+      }
+      if (!joined || item().tensors[i].bytes == 0) continue;
+      auto made = MakeWork(i);
+      joined = made.ok();
+      if (!joined) break;
+      const Work& work = **made;
+      work.gather.Copy(0, work.bytes, work.data);
+      joined = work.rotation.Collect(tasks, rows);
+      grouped_.push_back(*std::move(made));
+    }
+    result().stages.copy_ns += watch.ns();
+    if (joined) return true;
+    tasks->resize(had);
+    rows->resize(had);
+    return false;
+  }
+
+  // The group's work has ended, and how.
+  void Grouped(const absl::Status& status, int64_t build_ns) {
+    grouped_.clear();
+    for (TensorInput& tensor : item().tensors) tensor.payload.clear();
+    result().stages.build_ns += build_ns;
+    if (!status.ok()) return call_->EndItem(index_, Unshared(status));
+    SetOutcome();
+    call_->FinishItem(index_);
   }
 
   void Start() {
@@ -227,6 +270,7 @@ class ApplyJob : public std::enable_shared_from_this<ApplyJob> {
   const size_t index_;
   const std::shared_ptr<const PlanEntry> plan_;
   std::array<std::shared_ptr<TileSet>, 2> tiles_;  // of f32 and of f64 tables, where needed
+  std::vector<std::shared_ptr<Work>> grouped_;     // of a group that has not ended
   Stopwatch waiting_;
   std::atomic<int64_t> open_{0};
   std::mutex mutex_;
@@ -316,20 +360,68 @@ void ApplyCall::PrepareWork(size_t i, const std::shared_ptr<const Work>& work, c
   std::make_shared<WorkJob<ApplyResult>>(self, i, work, *std::move(plans))->Start();
 }
 
-void ApplyCall::Prepare(size_t i, int64_t queue_ns) {
+std::shared_ptr<const PlanEntry> ApplyCall::PlanFor(size_t i, int64_t queue_ns) {
   BeginItem();
   result(i).stages.queue_ns = queue_ns;
   const Stopwatch watch;
-  if (const auto& work = item(i).work; work != nullptr) return PrepareWork(i, work, watch);
+  if (const auto& work = item(i).work; work != nullptr) {
+    PrepareWork(i, work, watch);
+    return nullptr;
+  }
   const TableSource& source = item(i).source;
   auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision, source.weight_bytes);
-  if (!plan.ok()) return EndItem(i, plan.status());
-  absl::Status status = DescribeApply(item(i), **plan, &result(i));
+  absl::Status status = plan.ok() ? DescribeApply(item(i), **plan, &result(i)) : plan.status();
   result(i).stages.build_ns += watch.ns();
-  if (!status.ok()) return EndItem(i, std::move(status));
-  if (validate_only()) return EndItem();
+  if (status.ok() && !validate_only()) return *std::move(plan);
+  if (status.ok()) {
+    EndItem();
+  } else {
+    EndItem(i, std::move(status));
+  }
+  return nullptr;
+}
+
+void ApplyCall::Prepare(size_t i, int64_t queue_ns) {
+  auto plan = PlanFor(i, queue_ns);
+  if (plan == nullptr) return;
   const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());
-  std::make_shared<ApplyJob>(self, i, *std::move(plan))->Start();
+  std::make_shared<ApplyJob>(self, i, std::move(plan))->Start();
+}
+
+int64_t ApplyCall::ItemsAtOnce() const {
+  if (core()->backend->BytesAtOnce() <= kGroupedBytes) return 1;
+  int64_t largest = 1;
+  for (const auto& item : request_.items()) {
+    if (!item.ok()) continue;
+    int64_t bytes = 0;
+    for (const TensorInput& tensor : item->tensors) bytes += tensor.bytes;
+    largest = std::max(largest, bytes);
+  }
+  return std::clamp<int64_t>(kGroupedBytes / largest, 1, kMostGrouped);
+}
+
+void ApplyCall::PrepareSome(std::span<const size_t> items, int64_t queue_ns) {
+  if (items.size() == 1) return Prepare(items[0], queue_ns);
+  const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());
+  std::vector<phasor::Task> tasks;
+  std::vector<int64_t> rows;
+  std::vector<std::shared_ptr<ApplyJob>> grouped;
+  for (const size_t i : items) {
+    auto plan = PlanFor(i, queue_ns);
+    if (plan == nullptr) continue;
+    // Work in the caller's own memory is not begun twice.
+    auto job = std::make_shared<ApplyJob>(self, i, plan);
+    if (item(i).places.empty() && job->Join(&tasks, &rows)) {
+      grouped.push_back(std::move(job));
+    } else {
+      std::make_shared<ApplyJob>(self, i, std::move(plan))->Start();
+    }
+  }
+  if (grouped.empty()) return;
+  const Stopwatch watch;
+  absl::Status status = context()->Check();
+  if (status.ok()) status = core()->backend->RunAll(tasks, rows, &context()->cancelled);
+  for (const auto& job : grouped) job->Grouped(status, watch.ns());
 }
 
 }  // namespace phasor::server

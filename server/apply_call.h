@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "server/call.h"
 #include "server/engine.h"
@@ -25,10 +26,16 @@ class ApplyCall final : public Call<ApplyResult> {
  protected:
   bool TryNow(size_t i) override;
   void Prepare(size_t i, int64_t queue_ns) override;
+  // Rotations of small tensors are one piece of work for a backend that takes more at once than a core's cache holds.
+  void PrepareSome(std::span<const size_t> items, int64_t queue_ns) override;
+  int64_t ItemsAtOnce() const override;
   absl::Status Made(size_t i) override;
   void DropRequest() override { request_.items().clear(); }
 
  private:
+  // The item's plan, when the item is a plain rotation that is to be made; else null, and the item has ended or been
+  // started.
+  std::shared_ptr<const PlanEntry> PlanFor(size_t i, int64_t queue_ns);
   void PrepareWork(size_t i, const std::shared_ptr<const Work>& work, const Stopwatch& watch);
 
   ValidatedApply request_;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -110,6 +111,11 @@ class Call : public std::enable_shared_from_this<Call<R>> {
   virtual bool TryNow(size_t item) = 0;
   // Works on an item that could not be finished at once, on a worker: BeginItem, and some time later EndItem.
   virtual void Prepare(size_t item, int64_t queue_ns) = 0;
+  // The same of several, on one worker: at most ItemsAtOnce.
+  virtual void PrepareSome(std::span<const size_t> items, int64_t queue_ns) {
+    for (const size_t item : items) Prepare(item, queue_ns);
+  }
+  virtual int64_t ItemsAtOnce() const { return 1; }
   // Every array of the item is where it belongs.
   virtual absl::Status Made(size_t /*item*/) { return absl::OkStatus(); }
   // The request is no longer needed.
@@ -146,10 +152,12 @@ class Call : public std::enable_shared_from_this<Call<R>> {
     Stage stage;
     stage.lane = lane();
     stage.rows = static_cast<int64_t>(items.size());
+    stage.rows_per_slice = ItemsAtOnce();
     stage.context = context_;
     const auto self = this->shared_from_this();
     stage.run = [self, items = std::move(items), watch = Stopwatch()](RowRange rows) {
-      for (int64_t i = rows.begin; i < rows.end; ++i) self->Prepare(items[static_cast<size_t>(i)], watch.ns());
+      self->PrepareSome(
+          std::span(items).subspan(static_cast<size_t>(rows.begin), static_cast<size_t>(rows.end - rows.begin)), watch.ns());
       return absl::OkStatus();
     };
     stage.done = [self](StageReport report) {

@@ -49,6 +49,23 @@ RotateTask TensorRotation::TaskFor(int64_t batch_row, int64_t position) const {
 }
 
 absl::Status TensorRotation::Rotate(RowRange tokens, const CancelFlag* cancel) const {
+  return VisitTasks(tokens, cancel,
+                    [&](const RotateTask& task) { return rows_.core->backend->Run(task, {0, task.tokens}, cancel); });
+}
+
+bool TensorRotation::Collect(std::vector<Task>* tasks, std::vector<int64_t>* rows) const {
+  if (!rows_.tiles->complete() || !rows_.positions->ids.empty() || rows_.positions->stride != 1) return false;
+  return VisitTasks({0, tokens()}, nullptr,
+                    [&](const RotateTask& task) {
+                      tasks->emplace_back(task);
+                      rows->push_back(task.tokens);
+                      return absl::OkStatus();
+                    })
+      .ok();
+}
+
+absl::Status TensorRotation::VisitTasks(RowRange tokens, const CancelFlag* cancel,
+                                        absl::FunctionRef<absl::Status(const RotateTask& task)> visit) const {
   while (tokens.begin < tokens.end) {
     const int64_t batch_row = tokens.begin / tensor_.sequence;
     const int64_t first = tokens.begin - batch_row * tensor_.sequence;
@@ -62,7 +79,7 @@ absl::Status TensorRotation::Rotate(RowRange tokens, const CancelFlag* cancel) c
       task.sin = run.sin;
       task.table_rows = run.table_rows;
       task.shared = run.shared;
-      return rows_.core->backend->Run(task, {0, run.rows}, cancel);
+      return visit(task);
     });
     if (!status.ok()) return status;
     tokens.begin += end - first;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 #include "kernels/backend.h"
@@ -42,6 +43,10 @@ class TensorRotation {
   // Tokens are numbered batch row by batch row. Rotates those of [tokens.begin, tokens.end).
   absl::Status Rotate(RowRange tokens, const CancelFlag* cancel) const;
 
+  // The tasks of all tokens, for somebody who runs them while this object lives; false (and nothing appended) when some of
+  // their tables are not in tiles, or not in consecutive rows of them.
+  bool Collect(std::vector<Task>* tasks, std::vector<int64_t>* rows) const;
+
   int64_t tokens() const { return tensor_.batch * tensor_.sequence; }
   // Tokens to rotate in about half a millisecond.
   int64_t tokens_per_slice() const;
@@ -54,6 +59,8 @@ class TensorRotation {
   absl::Status GatherAndRotate(const Gather& gather, RowRange tokens, const CancelFlag* cancel) const;
 
  private:
+  absl::Status VisitTasks(RowRange tokens, const CancelFlag* cancel,
+                          absl::FunctionRef<absl::Status(const RotateTask& task)> visit) const;
   RotateTask TaskFor(int64_t batch_row, int64_t position) const;
 
   const TensorInput& tensor_;

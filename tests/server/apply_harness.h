@@ -33,20 +33,31 @@ class ApplyHarness {
   }
 
   ApplyResult One(const v1::ApplyItem& item) {
+    std::vector<ApplyResult> results = All({item});
+    return std::move(results[0]);
+  }
+
+  // The items of one call. Where the call fails as a whole, one result that says so.
+  std::vector<ApplyResult> All(const std::vector<v1::ApplyItem>& items) {
     v1::ApplyRequest request;
-    *request.add_items() = item;
+    for (const v1::ApplyItem& item : items) *request.add_items() = item;
     std::mt19937_64 random(7);
     auto parsed = RequestParser(Limits()).ParseApply(raw::Split(request.SerializeAsString(), 5, random));
     ApplyResult failed;
     failed.status = parsed.status();
-    if (!parsed.ok()) return failed;
+    std::vector<ApplyResult> whole(1);
+    if (!parsed.ok()) {
+      whole[0] = std::move(failed);
+      return whole;
+    }
     auto promise = std::make_shared<std::promise<Answer<ApplyResult>>>();
     auto future = promise->get_future();
     engine_->Apply(std::make_shared<CallContext>(), *std::move(parsed),
                    [promise](Answer<ApplyResult> answer) { promise->set_value(std::move(answer)); });
     Answer<ApplyResult> answer = future.get();
-    failed.status = answer.status;
-    return answer.status.ok() ? std::move(answer.results[0]) : failed;
+    if (answer.status.ok()) return std::move(answer.results);
+    whole[0].status = answer.status;
+    return whole;
   }
 
   PrecomputeResult One(const v1::PrecomputeItem& item) {

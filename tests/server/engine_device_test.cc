@@ -86,6 +86,28 @@ TEST(EngineDeviceTest, TablesAndBiasesHaveTheBitsOfTheCpu) {
   EXPECT_GT(on.device().launches, 0);
 }
 
+TEST(EngineDeviceTest, SmallItemsOfABatchShareALaunch) {
+  OnDevice on;
+  ApplyHarness cpu("cpu");
+  std::vector<v1::ApplyItem> items;
+  for (int64_t i = 0; i < 40; ++i) items.push_back(Rotation(8 + i, "LAYOUT_BSHD", i % 3 == 0 ? DType::kF16 : DType::kF32));
+  items[7].mutable_spec()->mutable_rope()->set_head_dim(-2);  // refused by itself
+  on.harness->All(items);                                     // builds the tiles
+  const DeviceStats before = on.device();
+  const std::vector<ApplyResult> got = on.harness->All(items);
+  ASSERT_EQ(got.size(), items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ApplyResult expected = cpu.One(items[i]);
+    ASSERT_EQ(got[i].status.code(), expected.status.code()) << i << ": " << got[i].status;
+    if (!expected.status.ok()) continue;
+    EXPECT_EQ(BytesOf(got[i].tensors[0]), BytesOf(expected.tensors[0])) << i;
+    EXPECT_EQ(got[i].cache, CacheOutcome::kHit) << i;
+  }
+  const DeviceStats after = on.device();
+  EXPECT_EQ(after.grouped_tasks - before.grouped_tasks, 39);
+  EXPECT_LE(after.grouped_launches - before.grouped_launches, 4);  // a type, perhaps in two slices
+}
+
 TEST(EngineDeviceTest, ALostDeviceEndsCallsAndIsSaidOnce) {
   BackendOptions options;
   int lost = 0;
