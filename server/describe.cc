@@ -83,7 +83,7 @@ absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, Pr
   content.columns = shape->columns;
   content.inverse = DividesByFactor(*plan.angle(), request.inverse);
   if (request.include_inv_freq) content.inv_freq = plan.angle()->inv_freq;
-  result->fingerprint = TableFingerprint(plan.key, content, item.dtype);
+  result->fingerprint = TableFingerprint(plan.hash, content, item.dtype);
   result->warnings = WarningsFor(item.source, request.positions.last(), "table.positions");
 
   const Array array{item.dtype, {request.positions.count, shape->columns}, {}, {}};
@@ -104,7 +104,7 @@ absl::Status DescribeBias(const PrecomputeItem& item, const PlanEntry& plan, Pre
   if (request.first_head < 0 || request.heads > HeadsOf(*bias) - request.first_head) {
     return absl::InvalidArgumentError("a bias window must stay within the scheme's heads");
   }
-  result->fingerprint = BiasFingerprint(plan.resolved.plan, request, item.dtype);
+  result->fingerprint = BiasFingerprint(plan.resolved.plan, request, item.dtype, &plan.hash);
   const LastPosition last = LastOf(request);
   result->warnings = WarningsFor(item.source, static_cast<double>(last.position), last.field);
   Array array{item.dtype, {request.heads, ShapeOfBias(request).count}, {}, {}};
@@ -179,7 +179,7 @@ absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, ApplyRe
   content.columns = plan.angle()->pairs();
   content.inverse = DividesByFactor(*plan.angle(), item.inverse);
   const DType dtype = item.tensors.empty() ? DType::kF32 : TableTypeFor(item.tensors.front().dtype);
-  result->fingerprint = TableFingerprint(plan.key, content, dtype);
+  result->fingerprint = TableFingerprint(plan.hash, content, dtype);
   result->warnings = WarningsFor(item.source, item.positions.last(), "positions");
   result->payload_bytes = item.payload_bytes;
   result->softmax_scale_multiplier = plan.resolved.softmax_scale_multiplier;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "kernels/core/key_bytes.h"
 #include "server/describe.h"
@@ -11,22 +12,27 @@
 namespace phasor::server {
 namespace {
 
+std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> NewHash() {
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  return context;
+}
+
 // What follows the plan in the hashed bytes.
 enum class Content : uint8_t { kPlan = 0, kTable = 1, kBias = 2 };
 enum class Rows : uint8_t { kRange = 1, kIds = 2 };
 
-// The hashed bytes.
+// The hashed bytes after the plan's.
 class Writer : public KeyBytes {
  public:
-  // `plan_key`: empty where the content itself says all there is to a plan.
-  Writer(std::string_view plan_key, Content content) {
-    Int(kNumericsVersion);
-    Text(plan_key);
-    Byte(static_cast<uint8_t>(content));
-  }
-
-  std::string Hash() const { return Sha256(bytes()); }
+  explicit Writer(Content content) { Byte(static_cast<uint8_t>(content)); }
 };
+
+// Where the content itself says all there is to a plan.
+const PlanHash& NoPlan() {
+  static const auto* hash = new PlanHash("");
+  return *hash;
+}
 
 void WritePositions(const TableContent& content, Writer& writer) {
   const PositionSet& positions = *content.positions;
@@ -52,17 +58,35 @@ std::string Sha256(std::string_view bytes) {
 }
 
 std::string Sha256(std::span<const std::string_view> parts) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  const auto context = NewHash();
   std::string digest(32, '\0');
   unsigned int size = 0;
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
   for (std::string_view part : parts) EVP_DigestUpdate(context.get(), part.data(), part.size());
   EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size);
   return digest;
 }
 
-std::string TableFingerprint(std::string_view plan_key, const TableContent& content, DType dtype) {
-  Writer writer(plan_key, Content::kTable);
+PlanHash::PlanHash(std::string_view plan_key) {
+  KeyBytes start;
+  start.Int(kNumericsVersion);
+  start.Text(plan_key);
+  auto context = NewHash();
+  EVP_DigestUpdate(context.get(), start.bytes().data(), start.bytes().size());
+  state_ = std::move(context);
+}
+
+std::string PlanHash::With(std::string_view rest) const {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  std::string digest(32, '\0');
+  unsigned int size = 0;
+  EVP_MD_CTX_copy_ex(context.get(), state_.get());
+  EVP_DigestUpdate(context.get(), rest.data(), rest.size());
+  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size);
+  return digest;
+}
+
+std::string TableFingerprint(const PlanHash& plan, const TableContent& content, DType dtype) {
+  Writer writer(Content::kTable);
   WritePositions(content, writer);
   writer.Byte(content.zero_row ? 1 : 0);
   writer.Int(content.zero_row.value_or(0));
@@ -72,13 +96,13 @@ std::string TableFingerprint(std::string_view plan_key, const TableContent& cont
   writer.Byte(static_cast<uint8_t>(dtype));
   writer.Byte(static_cast<uint8_t>(content.form));
   writer.Int(content.columns);
-  return writer.Hash();
+  return plan.With(writer.bytes());
 }
 
-std::string BiasFingerprint(const Plan& plan, const BiasRequest& request, DType dtype) {
+std::string BiasFingerprint(const Plan& plan, const BiasRequest& request, DType dtype, const PlanHash* hash) {
   const BiasShape shape = ShapeOfBias(request);
   const auto* lines = std::get_if<BiasPlan>(&plan);
-  Writer writer(lines != nullptr ? "" : PlanKey(plan), Content::kBias);
+  Writer writer(Content::kBias);
   const bool full = request.form == BiasForm::kFull;
   writer.Byte(full ? 3 : 2);  // axes
   writer.Int(request.heads);
@@ -97,7 +121,8 @@ std::string BiasFingerprint(const Plan& plan, const BiasRequest& request, DType 
     }
   }
   writer.Byte(static_cast<uint8_t>(dtype));
-  return writer.Hash();
+  if (lines != nullptr) return NoPlan().With(writer.bytes());
+  return hash != nullptr ? hash->With(writer.bytes()) : PlanHash(PlanKey(plan)).With(writer.bytes());
 }
 
 bool DividesByFactor(const AnglePlan& plan, bool inverse) {
@@ -106,6 +131,6 @@ bool DividesByFactor(const AnglePlan& plan, bool inverse) {
   return inverse && !one;
 }
 
-std::string PlanKeyFingerprint(std::string_view plan_key) { return Writer(plan_key, Content::kPlan).Hash(); }
+std::string PlanKeyFingerprint(const PlanHash& plan) { return plan.With(Writer(Content::kPlan).bytes()); }
 
 }  // namespace phasor::server

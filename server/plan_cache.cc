@@ -56,13 +56,15 @@ void MixFields(size_t& hash, const T& value) {
 }  // namespace
 
 std::shared_ptr<const PlanEntry> MakePlanEntry(Resolved resolved, std::string_view scheme) {
-  auto entry = std::make_shared<PlanEntry>();
-  entry->resolved = std::move(resolved);
-  entry->key = PlanKey(entry->resolved.plan);
-  entry->key_hash = std::hash<std::string>()(entry->key);
-  entry->fingerprint = PlanKeyFingerprint(entry->key);
-  entry->scheme = scheme;
-  return entry;
+  std::string key = PlanKey(resolved.plan);
+  const size_t key_hash = std::hash<std::string>()(key);
+  const PlanHash hash(key);
+  return std::make_shared<PlanEntry>(PlanEntry{.resolved = std::move(resolved),
+                                               .key = std::move(key),
+                                               .key_hash = key_hash,
+                                               .hash = hash,
+                                               .fingerprint = PlanKeyFingerprint(hash),
+                                               .scheme = std::string(scheme)});
 }
 
 PlanCache::Nodes::iterator PlanCache::Locate(const Key& key, size_t hash) {
@@ -223,6 +225,6 @@ absl::StatusOr<std::shared_ptr<const PlanEntry>> PlanCache::Resolve(const Canoni
   return entry;
 }
 
-std::string PlanFingerprint(const Plan& plan) { return PlanKeyFingerprint(PlanKey(plan)); }
+std::string PlanFingerprint(const Plan& plan) { return PlanKeyFingerprint(PlanHash(PlanKey(plan))); }
 
 }  // namespace phasor::server

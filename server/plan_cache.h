@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 
 #include "kernels/encodings/encoding.h"
+#include "server/fingerprint.h"
 
 namespace phasor::server {
 
@@ -23,6 +24,7 @@ struct PlanEntry {
   Resolved resolved;
   std::string key;          // PlanKey(resolved.plan)
   size_t key_hash = 0;      // of `key`; selects buckets, decides nothing
+  PlanHash hash{""};        // of `key`
   std::string fingerprint;  // PlanFingerprint(resolved.plan)
   std::string scheme;       // of the spec that it was first resolved from
 

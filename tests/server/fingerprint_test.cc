@@ -3,12 +3,15 @@
 
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "kernels/backend.h"
+#include "kernels/core/key_bytes.h"
+#include "server/plan_cache.h"
 #include "tests/server/engine_test_util.h"
 
 namespace phasor::server {
@@ -136,6 +139,100 @@ TEST_F(FingerprintTest, FormsOfABiasDifferOnlyBeyondTheQuery) {
     EXPECT_NE(Print(BiasItem(causal, {1, 9, 7, 0, 3, BiasForm::kRow}, dtype)),
               Print(BiasItem(symmetric, {1, 9, 7, 0, 3, BiasForm::kRow}, dtype)));
   }
+}
+
+// Clients keep fingerprints, so the bytes that they are digests of may not change unless the numerics version does.
+TEST(FingerprintBytes, AreThePlansAndThenTheContents) {
+  const std::string key(3000, 'k');
+  KeyBytes plan;
+  plan.Int(kNumericsVersion);
+  plan.Text(key);
+
+  KeyBytes whole = plan;
+  whole.Byte(0);
+  EXPECT_EQ(PlanKeyFingerprint(PlanHash(key)), Sha256(whole.bytes()));
+
+  const PositionSet range = Range(-7, 300, 3), ids = Ids({4, 4, 9});
+  const double frequencies[] = {1, 0.5};
+  KeyBytes table = plan;
+  table.Byte(1);
+  table.Int(300);
+  table.Byte(1);
+  table.Int(-5);
+  table.Int(3);
+  table.Byte(1);
+  table.Int(8);
+  table.Byte(1);
+  table.Int(2);
+  for (const double frequency : frequencies) table.Double(frequency);
+  table.Byte(static_cast<uint8_t>(DType::kF16));
+  table.Byte(static_cast<uint8_t>(TableForm::kDuplicated));
+  table.Int(128);
+  EXPECT_EQ(TableFingerprint(PlanHash(key),
+                             {.positions = &range,
+                              .position_offset = 2,
+                              .zero_row = 8,
+                              .form = TableForm::kDuplicated,
+                              .columns = 128,
+                              .inverse = true,
+                              .inv_freq = frequencies},
+                             DType::kF16),
+            Sha256(table.bytes()));
+
+  KeyBytes rows = plan;
+  rows.Byte(1);
+  rows.Int(3);
+  rows.Byte(2);
+  for (const int64_t id : {4, 4, 9}) rows.Int(id);
+  rows.Byte(0);
+  rows.Int(0);
+  rows.Byte(0);
+  rows.Int(0);
+  rows.Byte(static_cast<uint8_t>(DType::kF32));
+  rows.Byte(static_cast<uint8_t>(TableForm::kHalf));
+  rows.Int(64);
+  TableContent scattered;
+  scattered.positions = &ids;
+  scattered.columns = 64;
+  EXPECT_EQ(TableFingerprint(PlanHash(key), scattered, DType::kF32), Sha256(rows.bytes()));
+}
+
+// A plan of the cache has its hash at hand; it says what is made anew from the plan's key.
+TEST(FingerprintBytes, OfPlansInTheCache) {
+  PlanCache cache(4);
+  T5BucketSpec t5;
+  t5.num_buckets = 32;
+  t5.max_distance = 128;
+  KerpleSpec kerple;
+  kerple.form = KerpleForm::kLog;
+  kerple.num_heads = 2;
+  kerple.r1 = {1, 2};
+  kerple.r2 = {0.5, 0.25};
+  const BiasRequest request{4, 9, 5, 0, 1, BiasForm::kFull};
+  for (const TableSource& source : {Rope(), Alibi(4), Source(kerple), Source(t5)}) {
+    const auto entry = cache.Resolve(source.spec, std::nullopt, Precision::kExact);
+    ASSERT_TRUE(entry.ok()) << entry.status();
+    EXPECT_EQ((*entry)->hash.With("window"), PlanHash((*entry)->key).With("window"));
+    EXPECT_EQ((*entry)->fingerprint, PlanFingerprint((*entry)->resolved.plan));
+    if (!(*entry)->bias()) continue;
+    const Plan& plan = (*entry)->resolved.plan;
+    EXPECT_EQ(BiasFingerprint(plan, request, DType::kF32, &(*entry)->hash), BiasFingerprint(plan, request, DType::kF32));
+  }
+}
+
+TEST(FingerprintBytes, OneHashServesManyThreads) {
+  const PlanHash hash(std::string(5000, 'k'));
+  std::vector<std::string> expected;
+  for (int i = 0; i < 50; ++i) expected.push_back(hash.With(std::string(static_cast<size_t>(i), 'w')));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&expected, mine = hash] {
+      for (int round = 0; round < 100; ++round) {
+        for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(mine.With(std::string(i, 'w')), expected[i]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Windows of every kind against each other: Print checks that no two of them share a fingerprint by mistake.
