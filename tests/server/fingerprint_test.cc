@@ -200,16 +200,13 @@ TEST(FingerprintBytes, AreThePlansAndThenTheContents) {
 // A plan of the cache has its hash at hand; it says what is made anew from the plan's key.
 TEST(FingerprintBytes, OfPlansInTheCache) {
   PlanCache cache(4);
-  T5BucketSpec t5;
-  t5.num_buckets = 32;
-  t5.max_distance = 128;
   KerpleSpec kerple;
   kerple.form = KerpleForm::kLog;
   kerple.num_heads = 2;
   kerple.r1 = {1, 2};
   kerple.r2 = {0.5, 0.25};
   const BiasRequest request{4, 9, 5, 0, 1, BiasForm::kFull};
-  for (const TableSource& source : {Rope(), Alibi(4), Source(kerple), Source(t5)}) {
+  for (const TableSource& source : {Rope(), Alibi(4), Source(kerple)}) {
     const auto entry = cache.Resolve(source.spec, std::nullopt, Precision::kExact);
     ASSERT_TRUE(entry.ok()) << entry.status();
     EXPECT_EQ((*entry)->hash.With("window"), PlanHash((*entry)->key).With("window"));
