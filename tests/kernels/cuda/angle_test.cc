@@ -24,8 +24,8 @@ constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}
 
 // cos and sin of `rows` rows, `shift` bytes off alignment, with a gap behind each row.
 struct Table {
-  Table(int64_t rows, int64_t stride, DType dtype, int64_t shift)
-      : size(SizeOf(dtype)), shift(shift), cos(static_cast<size_t>(rows * stride * size + 64), 0xee), sin(cos) {}
+  Table(int64_t rows, int64_t stride, DType dtype, int64_t bytes_off)
+      : size(SizeOf(dtype)), shift(bytes_off), cos(static_cast<size_t>(rows * stride * size + 64), 0xee), sin(cos) {}
   void Aim(AngleTask& task) {
     if (task.cos != nullptr) task.cos = cos.data() + shift;
     if (task.sin != nullptr) task.sin = sin.data() + shift;
