@@ -41,6 +41,21 @@ TEST(CreateBackendTest, AutoIsTheFirstUsableOne) {
   EXPECT_EQ((*backend)->name(), first);
 }
 
+TEST(PlaceOfWorkTest, NamesTheBackendAndWhyTheCpu) {
+  const auto backend = CreateBackend("cpu");
+  ASSERT_TRUE(backend.ok());
+  CancelFlag notes{false};
+  EXPECT_EQ(PlaceOfWork(**backend, notes), "cpu");
+  notes.NoteCpu(CpuReason::kTask);
+  EXPECT_EQ(PlaceOfWork(**backend, notes), "cpu:task");
+  notes.NoteCpu(CpuReason::kMemory);
+  EXPECT_EQ(PlaceOfWork(**backend, notes), "cpu:task,memory");
+  EXPECT_FALSE(notes.ran_on_device());
+  notes.NoteDevice();
+  EXPECT_EQ(PlaceOfWork(**backend, notes), "cpu,cpu:task,memory");  // the first is the backend's own name
+  EXPECT_FALSE(notes.load());
+}
+
 TEST(CreateBackendTest, UnknownNamesListTheKnownOnes) {
   const auto backend = CreateBackend("tpu");
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kFailedPrecondition);

@@ -142,7 +142,9 @@ TEST(ParseOptionsTest, WrongValuesExitTwoAndSayWhatIsAllowed) {
       {"--drain-delay=soon", "250ms"},        {"--max-queue=0", "1 to "},
       {"--max-batch-items=1e3", "1 to "},     {"--max-request-bytes=100GiB", " to "},
       {"--cpu-target=mmx", "auto, "},         {"--no-such-flag", "--no-such-flag"},
-      {"--rpc-threads=65", "0 to 64"},
+      {"--rpc-threads=65", "0 to 64"},        {"--cuda-devices=0,x", "0,2"},
+      {"--cuda-devices=-1", "all, or"},       {"--cuda-out-of-memory=wait", "cpu, refuse"},
+      {"--cuda-min-bytes=1MB", "KiB, MiB"},
   };
   for (const auto& [flag, allowed] : cases) {
     const ParsedOptions parsed = Parse({flag});
@@ -151,6 +153,18 @@ TEST(ParseOptionsTest, WrongValuesExitTwoAndSayWhatIsAllowed) {
     EXPECT_THAT(parsed.text, AllOf(HasSubstr("phasord: "), HasSubstr(allowed))) << flag;
     EXPECT_THAT(parsed.text, HasSubstr(flag.substr(0, flag.find('=')))) << flag;
   }
+}
+
+TEST(ParseOptionsTest, Devices) {
+  const ParsedOptions parsed =
+      Parse({"--cuda-devices=2,0", "--cuda-bytes=3GiB", "--cuda-min-bytes=64KiB", "--cuda-out-of-memory=refuse"});
+  ASSERT_TRUE(parsed.options) << parsed.text;
+  const BackendOptions& devices = parsed.options->server.devices;
+  EXPECT_EQ(devices.devices, (std::vector<int>{2, 0}));
+  EXPECT_EQ(devices.device_bytes, int64_t{3} << 30);
+  EXPECT_EQ(devices.min_device_bytes, 64 << 10);
+  EXPECT_FALSE(devices.cpu_when_out_of_memory);
+  EXPECT_TRUE(Parse({"--cuda-devices=all"}).options->server.devices.devices.empty());
 }
 
 TEST(ParseOptionsTest, VariablesCountAndFlagsWin) {
