@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -178,6 +179,67 @@ TEST(CudaBackendTest, WithoutMemoryTheCpuDoesItOrSaysSo) {
       EXPECT_TRUE(m.Untouched());
     }
   }
+}
+
+// A tensor rotated where it lies must not be rotated twice: once output may have been written, nothing else does the work.
+TEST(CudaBackendTest, WorkInPlaceIsDoneOnceWhateverFails) {
+  constexpr int64_t kTokens = 3000, kHeads = 4, kPairs = 64;
+  std::vector<float> x(kTokens * kHeads * 2 * kPairs), table(kTokens * kPairs, 0.75f);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1013) / 1013.0f;
+  std::vector<float> data = x;
+  RotateTask task;
+  task.tokens = kTokens;
+  task.heads = kHeads;
+  task.head_dim = 2 * kPairs;
+  task.pairs = kPairs;
+  task.x = task.y = data.data();
+  task.x_token_stride = task.y_token_stride = kHeads * 2 * kPairs;
+  task.x_head_stride = task.y_head_stride = 2 * kPairs;
+  task.cos = task.sin = table.data();
+  task.table_stride = kPairs;
+  ASSERT_TRUE((*CreateBackend("cpu"))->Run(task, {0, kTokens}, nullptr).ok());
+  const std::vector<float> once = data;
+
+  int refused = 0;
+  for (int64_t n = 1;; ++n) {
+    OnFake s;
+    std::copy(x.begin(), x.end(), data.begin());
+    const int64_t before = s.driver->calls();
+    s.driver->FailCall(n, absl::ResourceExhaustedError("fakeErrorMemoryAllocation"));
+    const absl::Status status = s.backend->Run(task, {0, kTokens}, nullptr);
+    if (s.driver->calls() - before < n) break;  // the call that was to fail never came
+    if (status.ok()) {
+      EXPECT_EQ(data, once) << n;
+    } else {
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << n;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 5);  // copies and launches, of every chunk
+}
+
+TEST(CudaBackendTest, LanesThatNobodyUsesMakeRoom) {
+  FakeOptions fake;
+  fake.device_bytes = int64_t{40} << 20;
+  BackendOptions options;
+  options.device_bytes = fake.device_bytes;
+  options.cpu_when_out_of_memory = false;
+  OnFake s(fake, options);
+  // Until two lanes have worked side by side and hold their slots.
+  for (int i = 0; i < 200 && s.backend->stats().devices[0].used_bytes < (int64_t{20} << 20); ++i) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        Matrix m(1, 1500, 1500);
+        EXPECT_TRUE(s.backend->Run(m.task, m.rows(), nullptr).ok());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  ASSERT_GE(s.backend->stats().devices[0].used_bytes, int64_t{20} << 20);
+  Matrix row(1, 1, 4 << 20);  // 16 MiB, and a vector of as much: not beside the slots of both
+  EXPECT_TRUE(s.backend->Run(row.task, row.rows(), nullptr).ok());
+  EXPECT_TRUE(row.Right());
 }
 
 TEST(CudaBackendTest, WhatIsKeptMakesRoomBeforeTheSecondAttempt) {

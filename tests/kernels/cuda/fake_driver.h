@@ -76,6 +76,7 @@ class FakeDriver final : public Driver {
   std::map<int, std::map<std::byte*, int64_t>> allocated_;
   std::map<std::byte*, int64_t> pinned_;
   std::set<FakeStream*> streams_;
+  FakeStream* preferred_ = nullptr;  // perhaps gone: never looked into
   std::set<FakeEvent*> events_;
 };
 
