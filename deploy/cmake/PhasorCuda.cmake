@@ -43,5 +43,11 @@ function(phasor_cuda_library)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${ARG_NAME})
   target_link_libraries(${target} PUBLIC ${ARG_DEPS})
   add_library(phasor::${ARG_NAME} ALIAS ${target})
+  # Programs of an installed tree know nothing of CUDA: they get the static runtime with it.
+  find_library(PHASOR_CUDART_STATIC cudart_static REQUIRED
+               PATHS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} NO_DEFAULT_PATH)
+  target_link_libraries(${target} INTERFACE $<INSTALL_INTERFACE:$<INSTALL_PREFIX>/lib/libcudart_static.a>
+                                            $<INSTALL_INTERFACE:dl> $<INSTALL_INTERFACE:rt> $<INSTALL_INTERFACE:pthread>)
+  install(FILES ${PHASOR_CUDART_STATIC} DESTINATION lib COMPONENT kernels)
   install(TARGETS ${target} EXPORT PhasorTargets ARCHIVE DESTINATION lib COMPONENT kernels)
 endfunction()
