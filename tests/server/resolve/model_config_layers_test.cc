@@ -199,7 +199,7 @@ TEST(Wrappers, TextConfigAndTowersAreRead) {
   EXPECT_EQ(model.model_type, "llava");
   EXPECT_EQ(*RopeOf(LayerOf(model)).base, 500000);
   // The class around it says what a tower without a name is.
-  EXPECT_EQ(LayerOf(model, "vision").unserved, "learned");
+  EXPECT_EQ(std::get<LearnedSpec>(LayerOf(model, "vision").spec->spec).num_positions, 50);  // CLIP's (224 / 32)² + 1
   EXPECT_EQ(LayerOf(model, "vision").part, "vision");
 }
 

@@ -221,7 +221,10 @@ TEST(Towers, TableBesideTheRotation) {
   const LayerEncoding table = LayerOf(model, "vision.embedding");
   EXPECT_EQ(std::get<LearnedSpec>(table.spec->spec).num_positions, 2304);
   EXPECT_EQ(table.part, "vision");
-  const ModelEncoding glm = Read(R"({"model_type":"glm4v_vision"})");
+  // The class's own image and patch: (336 / 14)² rows. Where the file takes the image away, nothing does.
+  const LayerEncoding by_class = LayerOf(Read(R"({"model_type":"glm4v_vision"})"), "embedding");
+  EXPECT_EQ(std::get<LearnedSpec>(by_class.spec->spec).num_positions, 576);
+  const ModelEncoding glm = Read(R"({"model_type":"glm4v_vision","image_size":null})");
   EXPECT_TRUE(HasNote(glm.warnings, "image_size", "nothing says how large"));
   const LayerEncoding kimi =
       LayerOf(Read(R"({"model_type":"kimi_k25_vision","hidden_size":1152,"num_attention_heads":16,"pos_emb_height":64,)"
