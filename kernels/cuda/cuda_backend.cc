@@ -71,10 +71,7 @@ class CudaBackend final : public Backend {
     if (bytes < options_.min_device_bytes) return RunOnCpu(CpuReason::kSmall, task, rows, cancel);
     bool began = false;
     absl::Status status = RunOnDevice(**lowered, rows, bytes, cancel, &began);
-    if (IsOutOfMemory(status) && !began && options_.cpu_when_out_of_memory) {
-      return RunOnCpu(CpuReason::kMemory, task, rows, cancel);
-    }
-    return status;
+    return MayMoveToCpu(status, began) ? RunOnCpu(CpuReason::kMemory, task, rows, cancel) : status;
   }
 
   absl::Status RunAll(std::span<const Task> tasks, std::span<const int64_t> rows, const CancelFlag* cancel) const override {
@@ -84,18 +81,17 @@ class CudaBackend final : public Backend {
       if (absl::Status status = AddTo(&group, i, tasks[i], rows[i], cancel); !status.ok()) return status;
     }
     if (group.parts.empty()) return absl::OkStatus();
-    absl::Status status = absl::ResourceExhaustedError("");
-    bool began = false;
-    const bool small = group.bytes < options_.min_device_bytes;
-    if (!small) {
+    auto reason = CpuReason::kSmall;
+    if (group.bytes >= options_.min_device_bytes) {
       const auto count = static_cast<int64_t>(group.parts.size());
       const std::unique_ptr<Lowered> lowered = LowerGroup(std::move(group.parts), std::move(group.rows));
-      status = RunOnDevice(*lowered, {0, count}, group.bytes, cancel, &began, count);
-      if (!IsOutOfMemory(status) || began || !options_.cpu_when_out_of_memory) return status;
+      bool began = false;
+      const absl::Status status = RunOnDevice(*lowered, {0, count}, group.bytes, cancel, &began, count);
+      if (!MayMoveToCpu(status, began)) return status;
+      reason = CpuReason::kMemory;
     }
     for (const size_t i : group.tasks) {
-      status = RunOnCpu(small ? CpuReason::kSmall : CpuReason::kMemory, tasks[i], {0, rows[i]}, cancel);
-      if (!status.ok()) return status;
+      if (absl::Status status = RunOnCpu(reason, tasks[i], {0, rows[i]}, cancel); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -124,6 +120,11 @@ class CudaBackend final : public Backend {
 
  private:
   static absl::Status Lost() { return absl::UnavailableError("the device is lost; this server is ending"); }
+
+  // Work that has had no effect for lack of memory can be done elsewhere.
+  bool MayMoveToCpu(const absl::Status& status, bool began) const {
+    return IsOutOfMemory(status) && !began && options_.cpu_when_out_of_memory;
+  }
 
   // Tasks that go to a device together.
   struct Group {

@@ -46,7 +46,7 @@ class Device {
     Device* device_;
     std::unique_ptr<Lane> lane_;
   };
-  // Waits for one when all are taken. Errors: of making the first one; later ones are waited for instead.
+  // Waits for one when all are taken. Errors: of making one.
   absl::StatusOr<LaneLease> TakeLane();
 
   // Memory that nobody uses goes back to the device: lanes with their slots, kept blocks, tables.

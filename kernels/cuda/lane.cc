@@ -1,6 +1,6 @@
 #include "kernels/cuda/lane.h"
 
-#include <cstring>
+#include <utility>
 
 namespace phasor::cuda {
 
@@ -76,11 +76,7 @@ absl::Status Lane::Finish(Slot& slot, DeviceTimes* times) {
     slot.unpack.clear();
     return status;
   }
-  for (const auto& [strip, from] : slot.unpack) {
-    for (int64_t r = 0; r < strip.rows; ++r) {
-      std::memcpy(strip.host + r * strip.pitch, from + r * strip.row_bytes, static_cast<size_t>(strip.row_bytes));
-    }
-  }
+  for (const auto& [strip, from] : slot.unpack) strip.Scatter(from);
   slot.unpack.clear();
   const auto add = [&](Mark from, Mark to, double* sum) {
     if (const auto seconds = driver_->Seconds(slot.marks[from], slot.marks[to]); seconds.ok()) *sum += *seconds;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +27,14 @@ struct Strip {
   int64_t pitch = 0;  // of no matter with one row
 
   int64_t bytes() const { return row_bytes * rows; }
+
+  // Its bytes to memory without gaps, and back; on the host.
+  void Gather(std::byte* to) const {
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * row_bytes, host + r * pitch, static_cast<size_t>(row_bytes));
+  }
+  void Scatter(const std::byte* from) const {
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(host + r * pitch, from + r * row_bytes, static_cast<size_t>(row_bytes));
+  }
 };
 
 // Host bytes that every chunk of a task reads. id: names the content for the life of the backend, so that a copy on the

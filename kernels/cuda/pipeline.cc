@@ -1,7 +1,6 @@
 #include "kernels/cuda/pipeline.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 namespace phasor::cuda {
@@ -135,11 +134,7 @@ class Pipeline {
     if (absl::Status status = Mark(slot, Lane::kInBegin, lane_.in()); !status.ok()) return status;
     if (moves.inputs.size() > kFewStrips) {
       for (size_t i = 0; i < moves.inputs.size(); ++i) {
-        const Strip& strip = moves.inputs[i];
-        std::byte* const to = slot.staging_in.data() + layout.inputs[i];
-        for (int64_t r = 0; r < strip.rows; ++r) {
-          std::memcpy(to + r * strip.row_bytes, strip.host + r * strip.pitch, static_cast<size_t>(strip.row_bytes));
-        }
+        moves.inputs[i].Gather(slot.staging_in.data() + layout.inputs[i]);
       }
       times_->bytes_in += layout.input_bytes;
       const Strip whole{slot.staging_in.data(), layout.input_bytes};

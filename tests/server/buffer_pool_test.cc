@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -38,6 +40,43 @@ TEST(BufferPool, ReusesABlockOfTheSameClassAndWastesLittle) {
     auto buffer = pool.Allocate(size);
     EXPECT_LE(pool.stats().used_bytes - before, size * 5 / 4 + 4096) << size;
   }
+}
+
+// What is pinned, and what has been.
+struct Pinned final : HostPinning {
+  bool Pin(std::byte* memory, int64_t bytes) const override {
+    if (refuse) return false;
+    EXPECT_TRUE(blocks.emplace(memory, bytes).second);
+    ++times;
+    return true;
+  }
+  void Unpin(std::byte* memory) const override { EXPECT_EQ(blocks.erase(memory), 1u); }
+
+  mutable std::map<std::byte*, int64_t> blocks;
+  mutable int times = 0;
+  bool refuse = false;
+};
+
+TEST(BufferPool, PinsLargeBlocksOnceForAsLongAsItHasThem) {
+  const auto pinned = std::make_shared<Pinned>();
+  std::shared_ptr<Buffer> last;
+  {
+    BufferPool pool(64 * kMiB, pinned);
+    EXPECT_TRUE(pool.Allocate(kMiB / 2).ok());
+    EXPECT_EQ(pinned->times, 0);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(pinned->blocks.count((*pool.Allocate(3 * kMiB))->data()), 1u);
+    EXPECT_EQ(pinned->times, 1);  // the same block again
+    pool.Trim(0);
+    EXPECT_TRUE(pinned->blocks.empty());
+    pinned->refuse = true;
+    EXPECT_TRUE(pool.Allocate(3 * kMiB).ok());  // slower, and no error; nothing to undo
+    pool.Trim(0);
+    pinned->refuse = false;
+    last = *pool.Allocate(5 * kMiB);
+  }
+  EXPECT_EQ(pinned->blocks.size(), 1u);  // in use after the pool
+  last.reset();
+  EXPECT_TRUE(pinned->blocks.empty());
 }
 
 TEST(BufferPool, KeepsNoMoreThanItMayAndTrims) {

@@ -231,9 +231,7 @@ absl::Status FakeDriver::CopyIn(Stream stream_handle, const Strip& from, std::by
   const std::lock_guard lock(mutex_);
   if (absl::Status status = Next(); !status.ok()) return status;
   stream->queue.push_back([from, to](bool run) {
-    for (int64_t r = 0; run && r < from.rows; ++r) {
-      std::memcpy(to + r * from.row_bytes, from.host + r * from.pitch, static_cast<size_t>(from.row_bytes));
-    }
+    if (run) from.Gather(to);
     return true;
   });
   return absl::OkStatus();
@@ -244,9 +242,7 @@ absl::Status FakeDriver::CopyOut(Stream stream_handle, const std::byte* from, co
   const std::lock_guard lock(mutex_);
   if (absl::Status status = Next(); !status.ok()) return status;
   stream->queue.push_back([from, to](bool run) {
-    for (int64_t r = 0; run && r < to.rows; ++r) {
-      std::memcpy(to.host + r * to.pitch, from + r * to.row_bytes, static_cast<size_t>(to.row_bytes));
-    }
+    if (run) to.Scatter(from);
     return true;
   });
   return absl::OkStatus();

@@ -35,16 +35,6 @@ class DeviceBytes {
   std::byte* data_;
 };
 
-inline void CopyIn(const Strip& strip, std::byte* to) {
-  for (int64_t r = 0; r < strip.rows; ++r)
-    std::memcpy(to + r * strip.row_bytes, strip.host + r * strip.pitch, strip.row_bytes);
-}
-inline void CopyOut(const Strip& strip, const std::byte* from) {
-  if (strip.host == nullptr) return;
-  for (int64_t r = 0; r < strip.rows; ++r)
-    std::memcpy(strip.host + r * strip.pitch, from + r * strip.row_bytes, strip.row_bytes);
-}
-
 // Rows of the task, in chunks of about `chunk_rows`.
 inline absl::Status RunLowered(const Task& task, RowRange rows, const HostGrid& grid, int64_t chunk_rows) {
   auto lowered = Lower(task);
@@ -69,7 +59,7 @@ inline absl::Status RunLowered(const Task& task, RowRange rows, const HostGrid& 
     Memory inputs, fresh;
     for (const Strip& strip : moves.inputs) {
       inputs.push_back(std::make_unique<DeviceBytes>(strip.bytes()));
-      CopyIn(strip, inputs.back()->data());
+      strip.Gather(inputs.back()->data());
     }
     const std::vector<std::byte*> input_at = addresses(inputs);
     std::vector<std::byte*> output_at;
@@ -83,7 +73,9 @@ inline absl::Status RunLowered(const Task& task, RowRange rows, const HostGrid& 
     }
     for (const KernelParams& params : (*lowered)->Launches({begin, end}, {constant_at, input_at, output_at}))
       grid.Launch(params);
-    for (size_t i = 0; i < moves.outputs.size(); ++i) CopyOut(moves.outputs[i], output_at[i]);
+    for (size_t i = 0; i < moves.outputs.size(); ++i) {
+      if (moves.outputs[i].host != nullptr) moves.outputs[i].Scatter(output_at[i]);
+    }
     begin = end;
   }
   return absl::OkStatus();
