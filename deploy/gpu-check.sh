@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.." || exit 1
 
 build=build/gpu
 out=${OUT:-$build}
+tests=(angle_conformance_test task_conformance_test window_conformance_test mask_conformance_test add_conformance_test
+  table_conformance_test cuda_backend_test)
 with_gpu=1
 if [[ ${1-} == --no-gpu ]]; then
   with_gpu=
@@ -37,7 +39,7 @@ fi
 # shellcheck disable=SC2317  # part calls it
 build_it() {
   cmake -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPHASOR_BUILD_SERVER=OFF -DPHASOR_CUDA=ON --log-level=WARNING &&
-    cmake --build "$build" --parallel "$(nproc)"
+    cmake --build "$build" --parallel "$(nproc)" --target "${tests[@]}" device_gates
 }
 if command -v cmake > /dev/null && command -v ninja > /dev/null; then
   part build build_it
@@ -47,8 +49,7 @@ elif [[ ! -x $build/tests/task_conformance_test ]]; then
 fi
 
 # Every usable backend is compared with the reference: on a machine with a device the real one is among them.
-for test in angle_conformance_test task_conformance_test window_conformance_test mask_conformance_test add_conformance_test \
-  table_conformance_test cuda_backend_test; do
+for test in "${tests[@]}"; do
   part "$test" "$build/tests/$test"
 done
 if [[ -n $with_gpu ]]; then
