@@ -229,6 +229,26 @@ absl::StatusOr<v1::ResolveModelResponse> Client::ResolveModel(const v1::ResolveM
   return CallMessage<v1::ResolveModelResponse>("/phasor.v1.CatalogService/ResolveModel", request);
 }
 
+absl::StatusOr<v1::CompareSpecsResponse> Client::CompareSpecs(const v1::CompareSpecsRequest& request) {
+  return CallMessage<v1::CompareSpecsResponse>("/phasor.v1.CatalogService/CompareSpecs", request);
+}
+
+absl::StatusOr<v1::DiagnoseResponse> Client::Diagnose(const v1::DiagnoseRequest& request) {
+  return CallMessage<v1::DiagnoseResponse>("/phasor.v1.CatalogService/Diagnose", request);
+}
+
+absl::StatusOr<v1::RecommendResponse> Client::Recommend(const v1::RecommendRequest& request) {
+  return CallMessage<v1::RecommendResponse>("/phasor.v1.CatalogService/Recommend", request);
+}
+
+absl::StatusOr<v1::PlanMemoryResponse> Client::PlanMemory(const v1::PlanMemoryRequest& request) {
+  return CallMessage<v1::PlanMemoryResponse>("/phasor.v1.CatalogService/PlanMemory", request);
+}
+
+absl::StatusOr<v1::PlotResponse> Client::Plot(const v1::PlotRequest& request) {
+  return CallMessage<v1::PlotResponse>("/phasor.v1.CatalogService/Plot", request);
+}
+
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const v1::GetServerInfoRequest& request) {
   return CallMessage<v1::GetServerInfoResponse>("/phasor.v1.AdminService/GetServerInfo", request);
 }

@@ -93,6 +93,11 @@ class Client {
   absl::StatusOr<v1::ListSchemesResponse> ListSchemes(const v1::ListSchemesRequest& request = {});
   absl::StatusOr<v1::GetSchemeResponse> GetScheme(const v1::GetSchemeRequest& request);
   absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const v1::ResolveModelRequest& request);
+  absl::StatusOr<v1::CompareSpecsResponse> CompareSpecs(const v1::CompareSpecsRequest& request);
+  absl::StatusOr<v1::DiagnoseResponse> Diagnose(const v1::DiagnoseRequest& request);
+  absl::StatusOr<v1::RecommendResponse> Recommend(const v1::RecommendRequest& request);
+  absl::StatusOr<v1::PlanMemoryResponse> PlanMemory(const v1::PlanMemoryRequest& request);
+  absl::StatusOr<v1::PlotResponse> Plot(const v1::PlotRequest& request);
 
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request = {});
   absl::StatusOr<v1::ListTablesResponse> ListTables(const v1::ListTablesRequest& request = {});

@@ -5,7 +5,10 @@
 #include "absl/strings/str_join.h"
 #include "phasor/v1/catalog_service.grpc.pb.h"
 
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/encodings/encoding.h"
+#include "server/knowledge/calls.h"
 #include "server/resolve/gguf_model.h"
 #include "server/resolve/model_config.h"
 #include "server/services.h"
@@ -16,8 +19,10 @@ namespace phasor::server {
 namespace {
 
 using Base = v1::CatalogService;
+using RawKnowledge = Base::WithRawMethod_CompareSpecs<Base::WithRawMethod_Diagnose<
+    Base::WithRawMethod_Recommend<Base::WithRawMethod_PlanMemory<Base::WithRawMethod_Plot<Base::Service>>>>>;
 using RawService =
-    Base::WithRawMethod_ListSchemes<Base::WithRawMethod_GetScheme<Base::WithRawMethod_ResolveModel<Base::Service>>>;
+    Base::WithRawMethod_ListSchemes<Base::WithRawMethod_GetScheme<Base::WithRawMethod_ResolveModel<RawKnowledge>>>;
 using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
 
 void Summarize(const Scheme& scheme, v1::SchemeSummary* summary) {
@@ -266,6 +271,44 @@ absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const ServiceContext& cont
   return response;
 }
 
+// A method of the knowledge room, on the control thread.
+template <typename Request, typename Response>
+Method KnowledgeMethod(ServiceContext* context, std::shared_ptr<const Backend> backend, std::string name,
+                       absl::StatusOr<Response> (*answer)(const KnowledgeContext&, const Request&)) {
+  Method method;
+  method.name = std::move(name);
+  method.handle = OnControlThread<Request>(
+      context, [context, backend = std::move(backend), answer](const Request& request, const Reply&) {
+        return answer({*backend, nullptr, context->limits}, request);
+      });
+  return method;
+}
+
+void AddKnowledge(ServiceContext* context, RawService* raw, ServiceMethods* made) {
+  const std::shared_ptr<const Backend> backend = MakeCpuBackend();
+  Method compare = KnowledgeMethod(context, backend, made->name + "/CompareSpecs", &CompareSpecs);
+  compare.request_next = [raw](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestCompareSpecs(call, request, writer, queue, queue, tag);
+  };
+  Method diagnose = KnowledgeMethod(context, backend, made->name + "/Diagnose", &Diagnose);
+  diagnose.request_next = [raw](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestDiagnose(call, request, writer, queue, queue, tag);
+  };
+  Method recommend = KnowledgeMethod(context, backend, made->name + "/Recommend", &Recommend);
+  recommend.request_next = [raw](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestRecommend(call, request, writer, queue, queue, tag);
+  };
+  Method plan = KnowledgeMethod(context, backend, made->name + "/PlanMemory", &PlanMemory);
+  plan.request_next = [raw](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestPlanMemory(call, request, writer, queue, queue, tag);
+  };
+  Method plot = KnowledgeMethod(context, backend, made->name + "/Plot", &Plot);
+  plot.request_next = [raw](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestPlot(call, request, writer, queue, queue, tag);
+  };
+  for (Method* method : {&compare, &diagnose, &recommend, &plan, &plot}) made->methods.push_back(std::move(*method));
+}
+
 }  // namespace
 
 ServiceMethods MakeCatalogService(ServiceContext* context) {
@@ -300,6 +343,7 @@ ServiceMethods MakeCatalogService(ServiceContext* context) {
       context, [context](const v1::ResolveModelRequest& request, const Reply&) { return ResolveModel(*context, request); });
   made.methods.push_back(std::move(resolve));
 
+  AddKnowledge(context, service.get(), &made);
   made.service = std::move(service);
   return made;
 }

@@ -68,6 +68,11 @@ struct Command {
 Command AddSchemes(CLI::App& app, Tool& tool);
 Command AddCard(CLI::App& app, Tool& tool);
 Command AddResolve(CLI::App& app, Tool& tool);
+Command AddCompare(CLI::App& app, Tool& tool);
+Command AddDiagnose(CLI::App& app, Tool& tool);
+Command AddRecommend(CLI::App& app, Tool& tool);
+Command AddMemory(CLI::App& app, Tool& tool);
+Command AddPlot(CLI::App& app, Tool& tool);
 Command AddTable(CLI::App& app, Tool& tool);
 Command AddBenchServer(CLI::App& app, Tool& tool);
 Command AddBias(CLI::App& app, Tool& tool);
