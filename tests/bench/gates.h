@@ -73,6 +73,7 @@ void AddRpcGates(GateList& gates);
 void AddApplyRpcGates(GateList& gates);
 void AddLatencyGates(GateList& gates);
 void AddSharedMemoryGates(GateList& gates);
+void AddKnowledgeGates(GateList& gates);
 
 }  // namespace phasor::bench
 

@@ -37,5 +37,6 @@ int main(int argc, char** argv) {
   phasor::bench::AddApplyRpcGates(gates);
   phasor::bench::AddLatencyGates(gates);
   phasor::bench::AddSharedMemoryGates(gates);
+  phasor::bench::AddKnowledgeGates(gates);
   return gates.Run(filter, repetitions, min_seconds, json) ? 0 : 1;
 }
