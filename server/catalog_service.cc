@@ -271,16 +271,18 @@ absl::StatusOr<v1::ResolveModelResponse> ResolveModel(const ServiceContext& cont
   return response;
 }
 
-// A method of the knowledge room, on the control thread.
+// A method of the knowledge room, on its thread.
 template <typename Request, typename Response>
 Method KnowledgeMethod(ServiceContext* context, std::shared_ptr<const Backend> backend, std::string name,
                        absl::StatusOr<Response> (*answer)(const KnowledgeContext&, const Request&)) {
   Method method;
   method.name = std::move(name);
   method.handle = OnControlThread<Request>(
-      context, [context, backend = std::move(backend), answer](const Request& request, const Reply&) {
-        return answer({*backend, nullptr, context->limits}, request);
-      });
+      context,
+      [context, backend = std::move(backend), answer](const Request& request, const Reply& reply) {
+        return answer({*backend, &reply.context()->cancelled, context->limits}, request);
+      },
+      &ServiceContext::knowledge);
   return method;
 }
 

@@ -99,7 +99,8 @@ struct Server::Impl {
         uploads(std::make_unique<UploadStore>(options.uploads)),
         regions(std::make_unique<RegionStore>(options.regions)),
         context(options.limits, options.streams, uploads.get(), regions.get()),
-        control(std::make_unique<ControlThread>(kControlQueue)) {}
+        control(std::make_unique<ControlThread>(kControlQueue)),
+        knowledge(std::make_unique<ControlThread>(kControlQueue)) {}
 
   absl::Status StartEngine();
   // The device cannot be used again by this process: callers and balancers are told, and whoever runs the server ends it.
@@ -122,7 +123,7 @@ struct Server::Impl {
   std::unique_ptr<MetricsListener> metrics_listener;
   std::unique_ptr<CallAdmission> admission;
   std::unique_ptr<CallGroup> public_calls, admin_calls;
-  std::unique_ptr<ControlThread> control;
+  std::unique_ptr<ControlThread> control, knowledge;
   std::unique_ptr<Transport> public_transport, admin_transport;
   std::unique_ptr<MemoryKeeper> memory_keeper;
   bool shut_down = false;
@@ -176,6 +177,7 @@ absl::Status Server::Impl::StartEngine() {
   context.metrics = metrics.get();
   context.admission = admission.get();
   context.control = control.get();
+  context.knowledge = knowledge.get();
   return absl::OkStatus();
 }
 

@@ -37,6 +37,7 @@ struct ServiceContext {
   Metrics* metrics = nullptr;
   CallAdmission* admission = nullptr;
   ControlThread* control = nullptr;
+  ControlThread* knowledge = nullptr;  // of its own, for calls that may think for a second: nobody waits behind them
   std::string version;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::atomic<bool> draining{false};
@@ -65,11 +66,12 @@ std::function<void(grpc::ByteBuffer, Reply)> Immediate(Answer answer) {
   };
 }
 
-// The same on the control thread, unless the caller has gone by then.
+// The same on one of the context's threads, unless the caller has gone by then.
 template <typename Request, typename Answer>
-std::function<void(grpc::ByteBuffer, Reply)> OnControlThread(ServiceContext* context, Answer answer) {
+std::function<void(grpc::ByteBuffer, Reply)> OnControlThread(ServiceContext* context, Answer answer,
+                                                             ControlThread* ServiceContext::* thread = &ServiceContext::control) {
   auto run = std::make_shared<Answer>(std::move(answer));
-  return [context, run = std::move(run)](grpc::ByteBuffer bytes, Reply reply) {
+  return [context, thread, run = std::move(run)](grpc::ByteBuffer bytes, Reply reply) {
     Request request;
     if (absl::Status status = ParseMessage(&bytes, &request); !status.ok()) {
       return std::move(reply).Send(Refuse(std::move(status)));
@@ -82,7 +84,7 @@ std::function<void(grpc::ByteBuffer, Reply)> OnControlThread(ServiceContext* con
       auto response = (*run)(request, std::as_const(*pending));
       std::move(*pending).Send(response.ok() ? AnswerWith(*response) : Refuse(response.status()));
     };
-    if (!context->control->Submit(work)) {
+    if (!(context->*thread)->Submit(work)) {
       std::move(*pending).Send(
           Refuse(Unavailable("OVERLOADED", "too many control calls are waiting", std::chrono::milliseconds(100)),
                  RejectReason::kQueueFull));

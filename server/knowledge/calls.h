@@ -1,4 +1,4 @@
-// What CatalogService's knowledge methods answer. Thread-safe; they run on the control thread.
+// What CatalogService's knowledge methods answer. Thread-safe; they run on a thread that nothing else waits for.
 #ifndef PHASOR_SERVER_KNOWLEDGE_CALLS_H_
 #define PHASOR_SERVER_KNOWLEDGE_CALLS_H_
 
