@@ -6,6 +6,7 @@ the program's own output. Exit code 0 only if every check held. Needs the standa
 """
 
 import json
+import math
 import pathlib
 import random
 import re
@@ -276,6 +277,38 @@ def demonstrate_alibi(tool, folder):
     check(set(again["cache"]) == {"hit"}, "asked again: the distance vectors came from the cache")
 
 
+def write_with_rounded_positions(path, start, rows, pairs):
+    """cos beside sin of plain RoPE, f32, with positions that went through bfloat16 on the way: a real and silent bug."""
+    values = []
+    for position in range(start, start + rows):
+        spoilt = float(round_to(Fraction(position), 8, -133))
+        angles = [spoilt * 10000.0 ** (-pair / pairs) for pair in range(pairs)]
+        values += [math.cos(angle) for angle in angles] + [math.sin(angle) for angle in angles]
+    header = json.dumps({"table": {"dtype": "F32", "shape": [rows, 2 * pairs], "data_offsets": [0, 4 * len(values)]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack(f"<{len(values)}f", *values))
+
+
+def demonstrate_knowledge(tool, folder):
+    say("\n== what an unknown table is")
+    config = folder / "llama-3-1-8b.config.json"
+    unknown = folder / "unknown.npz"
+    tool.run("table", config, "--positions", "1000:256", "-o", unknown)
+    say(tool.run("diagnose", unknown).rstrip())
+    found = tool.run("diagnose", unknown, json_output=True)
+    best = found["hypotheses"][0]
+    check(best["reproduces"] and int(best["first_position"]) == 1000 and not found["faults"],
+          f"recognised: {best['scheme']} from position {best['first_position']}, nothing wrong in it")
+    spoilt = folder / "spoilt.safetensors"
+    write_with_rounded_positions(spoilt, 20000, 256, 64)
+    faults = [fault["name"] for fault in tool.run("diagnose", spoilt, json_output=True)["faults"]]
+    check("positions_in_bf16" in faults, f"a table whose positions went through bf16: {', '.join(faults)}")
+    plain = folder / "plain.config.json"
+    plain.write_text(json.dumps({k: v for k, v in json.loads(config.read_text()).items() if k != "rope_scaling"}))
+    apart = tool.run("compare", config, plain, json_output=True)
+    say(f"  {apart['verdict']}")
+    check(not apart["same_bits"] and apart["max_difference"] > 1, "without its rope_scaling the model's table is another one")
+
+
 def show_server(tool, server):
     say("\n== the server")
     say("\n".join(tool.run("info").split("\n\n")[0].splitlines()))
@@ -299,6 +332,7 @@ def main():
         for entry in ROPE_MODELS:
             demonstrate_rope(tool, folder, *entry)
         demonstrate_alibi(tool, folder)
+        demonstrate_knowledge(tool, folder)
         show_server(tool, server)
         code = server.stop()
         check(code == 0, f"phasord stopped with exit code {code}")
