@@ -46,6 +46,9 @@ std::string KeyOfScores(const ScoreSettings& s, double scale, std::string_view m
   key.Double(scale);
   Append(s.query_positions, key);
   Append(s.key_positions, key);
+  for (const std::vector<int64_t>* places : {&s.query_places, &s.key_places}) {
+    if (!places->empty()) key.Text(DigestOf(*places));
+  }
   if (s.rotation) Append(*s.rotation, key);
   for (const EncodingSpec& term : s.terms) Append(term, key);
   for (const EncodingSpec& bias : s.biases) Append(bias, key);

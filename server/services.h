@@ -68,8 +68,8 @@ std::function<void(grpc::ByteBuffer, Reply)> Immediate(Answer answer) {
 
 // The same on one of the context's threads, unless the caller has gone by then.
 template <typename Request, typename Answer>
-std::function<void(grpc::ByteBuffer, Reply)> OnControlThread(ServiceContext* context, Answer answer,
-                                                             ControlThread* ServiceContext::* thread = &ServiceContext::control) {
+std::function<void(grpc::ByteBuffer, Reply)> OnControlThread(
+    ServiceContext* context, Answer answer, ControlThread* ServiceContext::* thread = &ServiceContext::control) {
   auto run = std::make_shared<Answer>(std::move(answer));
   return [context, thread, run = std::move(run)](grpc::ByteBuffer bytes, Reply reply) {
     Request request;

@@ -281,9 +281,16 @@ class ScoresParser {
     const std::vector<int64_t>& ends = settings_.masking.query_cu_seqlens;
     const std::vector<int64_t>& key_ends = settings_.masking.key_cu_seqlens;
     if (ends.empty()) return absl::OkStatus();
-    // Sequences of a pack begin at 0 each, for the rotation, the terms and the biases as for the masks.
-    if (!message_.has_query_positions()) settings_.query_positions.ids = PackedPlaces(ends, key_ends);
-    if (!message_.has_key_positions()) settings_.key_positions.ids = PackedPlaces(key_ends, key_ends);
+    // Sequences of a pack begin at 0 each, for the rotation, the terms and the biases as for the masks; but weights that
+    // have a number for every key of the pack are read where the keys lie in it.
+    if (!message_.has_query_positions()) {
+      settings_.query_positions.ids = PackedPlaces(ends, key_ends);
+      settings_.query_places = PackedPlaces(ends, key_ends, /*in_pack=*/true);
+    }
+    if (!message_.has_key_positions()) {
+      settings_.key_positions.ids = PackedPlaces(key_ends, key_ends);
+      settings_.key_places = PackedPlaces(key_ends, key_ends, /*in_pack=*/true);
+    }
     return absl::OkStatus();
   }
 

@@ -77,7 +77,9 @@ struct Gates {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       const int64_t head = row / blocks();
       const int64_t first = row % blocks() * sums::kScanBlock;
-      const int64_t from = ((part.batch_row * plan->heads()) + part.first_head + head) * count();
+      // Gates that all batch rows share have sums of their own all the same where padding or positions differ.
+      const int64_t batch_row = plan->has_batch() ? part.batch_row : 0;
+      const int64_t from = (batch_row * plan->heads() + part.first_head + head) * count();
       DoubleDouble sum;
       for (int64_t j = first; j < std::min(first + sums::kScanBlock, count()); ++j) {
         const double gate = plan->gates->at(from + j);

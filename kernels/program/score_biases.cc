@@ -52,9 +52,9 @@ bool IsConsecutive(const TokenPositions& p) {
 
 bool AreConsecutive(const ScoreSettings& s) { return IsConsecutive(s.query_positions) && IsConsecutive(s.key_positions); }
 
-absl::Status CheckPositionRows(const TokenPositions& positions, int64_t rows, const char* field) {
+absl::Status CheckPositionRows(std::span<const int64_t> ids, int64_t rows, const char* field) {
   if (rows == 0) return absl::OkStatus();
-  for (int64_t id : positions.ids) {
+  for (int64_t id : ids) {
     if (id < 0 || id >= rows) {
       return MakeSpecError(field, absl::StrCat("position ", id),
                            absl::StrCat("0 … ", rows - 1, ", the rows of the weights"));
@@ -63,13 +63,29 @@ absl::Status CheckPositionRows(const TokenPositions& positions, int64_t rows, co
   return absl::OkStatus();
 }
 
+// What a bias without a vector takes as positions.
+struct Places {
+  std::span<const int64_t> ids;
+  bool per_batch = false;
+
+  std::span<const int64_t> Of(int64_t batch_row, int64_t count) const {
+    return ids.subspan(static_cast<size_t>(per_batch ? batch_row * count : 0), static_cast<size_t>(count));
+  }
+};
+Places PlacesOf(bool places_are_keys, const TokenPositions& positions, const std::vector<int64_t>& places) {
+  if (places_are_keys && !places.empty()) return {places};
+  return {positions.ids, positions.per_batch};
+}
+
 absl::Status CheckTraits(const BiasTraits& traits, const std::string& path, const ScoreSettings& s) {
   if (traits.tokens > 0 && (traits.tokens != s.shape.queries || traits.tokens != s.shape.keys)) {
     return MakeSpecError(path, absl::StrCat("a window of ", traits.tokens, " tokens"),
                          absl::StrCat(s.shape.queries, " queries and ", s.shape.keys, " keys, as q and k have"));
   }
-  if (auto status = CheckPositionRows(s.query_positions, traits.query_rows, "query_positions"); !status.ok()) return status;
-  return CheckPositionRows(s.key_positions, traits.key_rows, "key_positions");
+  const Places queries = PlacesOf(traits.places_are_keys, s.query_positions, s.query_places);
+  if (auto status = CheckPositionRows(queries.ids, traits.query_rows, "query_positions"); !status.ok()) return status;
+  return CheckPositionRows(PlacesOf(traits.places_are_keys, s.key_positions, s.key_places).ids, traits.key_rows,
+                           "key_positions");
 }
 
 // Positions relative to the smallest key's, as BiasMatrixTask takes them.
@@ -157,7 +173,11 @@ PlacedBias PlaceWhole(const EncodingSpec& bias, const Kind& kind, const Plan* pl
                       ScratchCutter& cutter, std::vector<ProgramStep>* prepare) {
   const ScoreSettings& s = *context.settings;
   const bool gates_differ = std::holds_alternative<ForgettingBiasSpec>(bias) && s.masking.key_padding_batch_stride > 0;
-  const bool by_batch = kind.batch > 0 || s.query_positions.per_batch || s.key_positions.per_batch || gates_differ;
+  const auto traits = TraitsOf(bias);
+  const bool places_are_keys = traits && traits->places_are_keys;
+  const Places queries = PlacesOf(places_are_keys, s.query_positions, s.query_places);
+  const Places keys = PlacesOf(places_are_keys, s.key_positions, s.key_places);
+  const bool by_batch = kind.batch > 0 || queries.per_batch || keys.per_batch || gates_differ;
   const int64_t parts = by_batch ? s.shape.batch : 1;
   const int64_t size = s.shape.heads * s.shape.queries * s.shape.keys;
   double* all = cutter.Doubles(parts * size);
@@ -168,18 +188,14 @@ PlacedBias PlaceWhole(const EncodingSpec& bias, const Kind& kind, const Plan* pl
   placed.sum.head_stride = s.shape.queries * s.shape.keys;
   placed.sum.query_stride = s.shape.keys;
   if (all == nullptr || plan == nullptr) return placed;
-  const std::span<const int64_t> queries(s.query_positions.ids), keys(s.key_positions.ids);
   for (int64_t b = 0; b < parts; ++b) {
-    const auto row = [b](std::span<const int64_t> ids, bool per_batch, int64_t count) {
-      return ids.subspan(static_cast<size_t>(per_batch ? b * count : 0), static_cast<size_t>(count));
-    };
     BiasPart part;
     part.dtype = DType::kF64;
     part.first_head = s.first_head;
     part.heads = s.shape.heads;
     part.batch_row = kind.batch > 0 ? b : 0;
-    part.query_positions = row(queries, s.query_positions.per_batch, s.shape.queries);
-    part.key_positions = row(keys, s.key_positions.per_batch, s.shape.keys);
+    part.query_positions = queries.Of(b, s.shape.queries);
+    part.key_positions = keys.Of(b, s.shape.keys);
     if (!s.masking.key_padding.empty()) {
       part.key_padding =
           std::span(s.masking.key_padding)

@@ -81,6 +81,7 @@ class Layout {
     scores_ = cutter_.Doubles(wave);
     matrix_ = cutter_.Doubles(NeedsMatrixRows(s_) ? wave : 0);
     rule_ = cutter_.Bytes(sizeof(MaskRule));
+    pack_rule_ = cutter_.Bytes(IsPacked() ? sizeof(MaskRule) : 0);
     context_.settings = &s_;
     context_.scores = scores_;
     context_.q.q = memory.q_layout;
@@ -183,8 +184,19 @@ class Layout {
           },
           rows.end - rows.begin, std::max<int64_t>(1, (1 << 19) / std::max<int64_t>(1, keys))));
     }
+    if (!contextual_.empty() && IsPacked()) AppendPack(rows, steps);
     AppendAll(contextual_, rows, steps);
     AppendAll(terms_, rows, steps);
+  }
+
+  bool IsPacked() const { return !s_.masking.query_cu_seqlens.empty(); }
+
+  // Keys of other sequences stand nowhere for a contextual position: σ(−∞) = 0.
+  void AppendPack(RowRange rows, std::vector<ProgramStep>* steps) const {
+    MaskRule* rule = new (pack_rule_) MaskRule;
+    rule->query_cu_seqlens = s_.masking.query_cu_seqlens;
+    rule->key_cu_seqlens = s_.masking.key_cu_seqlens;
+    steps->push_back(ProgramStep::Of(MaskOf(rule, rows), rows));
   }
 
   void AppendBiases(RowRange rows, std::vector<ProgramStep>* steps) const {
@@ -240,6 +252,10 @@ class Layout {
 
   void AppendMask(RowRange rows, std::vector<ProgramStep>* steps) const {
     const MaskRule* rule = new (rule_) MaskRule(RuleOf(s_.masking, s_.shape.keys - s_.shape.queries, memory_.additive));
+    steps->push_back(ProgramStep::Of(MaskOf(rule, rows), rows));
+  }
+
+  MaskTask MaskOf(const MaskRule* rule, RowRange rows) const {
     MaskTask task;
     task.dtype = DType::kF64;
     task.batch = s_.shape.batch;
@@ -248,7 +264,7 @@ class Layout {
     task.keys = s_.shape.keys;
     task.rule = rule;
     task.data = RowZero(scores_, rows.begin, s_.shape.keys);
-    steps->push_back(ProgramStep::Of(task, rows));
+    return task;
   }
 
   const ScoreSettings& s_;
@@ -258,6 +274,7 @@ class Layout {
   double* scores_ = nullptr;
   double* matrix_ = nullptr;
   void* rule_ = nullptr;
+  void* pack_rule_ = nullptr;  // of the packing alone
   TermContext context_;
   std::vector<ProgramStep> prepare_;
   std::vector<Task> contextual_, terms_, unscaled_;

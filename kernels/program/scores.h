@@ -44,6 +44,9 @@ struct ScoreSettings {
   int64_t first_head = 0;            // first global head: of biases, and of weights with a head axis
   DType tensor_dtype = DType::kF32;  // of q and k
   TokenPositions query_positions, key_positions;
+  // Packed sequences whose positions count within them: places in the whole pack, [queries] and [keys], which biases with a
+  // number for every key take. Empty: the positions.
+  std::vector<int64_t> query_places, key_places;
   std::optional<EncodingSpec> rotation;    // RopeSpec, PopeSpec or FopeSpec
   std::optional<int64_t> sequence_length;  // where xPos has no center of its own
   Precision rotation_precision = Precision::kExact;

@@ -14,8 +14,8 @@
 namespace phasor::server {
 
 struct KnowledgeContext {
-  const Backend& backend;     // of the CPU
-  const CancelFlag* cancel;   // looked at between pieces of work; may be null
+  const Backend& backend;    // of the CPU
+  const CancelFlag* cancel;  // looked at between pieces of work; may be null
   const Limits& limits;
 };
 

@@ -89,7 +89,8 @@ absl::StatusOr<InputTable> ReadInputTable(const v1::TableInput& message, std::st
   }
   const bool two = table.tensors.size() == 2;
   if (two && (table.tensors[0].shape != table.tensors[1].shape || table.tensors[0].dtype != table.tensors[1].dtype)) {
-    return InvalidField(Cat(path, ".tensors[1]"), "another shape or type than tensors[0]", "cosines and sines of one shape and type");
+    return InvalidField(Cat(path, ".tensors[1]"), "another shape or type than tensors[0]",
+                        "cosines and sines of one shape and type");
   }
   if (two && table.content == TableContent::kUnknown) table.content = TableContent::kCosAndSin;
   if (two != (table.content == TableContent::kCosAndSin)) {
@@ -97,7 +98,8 @@ absl::StatusOr<InputTable> ReadInputTable(const v1::TableInput& message, std::st
                         two ? "one, for this content" : "two for COS_AND_SIN");
   }
   if (message.has_first_position()) {
-    if (auto status = CheckRange(Cat(path, ".first_position"), message.first_position(), 0, (int64_t{1} << 31) - 1); !status.ok()) {
+    if (auto status = CheckRange(Cat(path, ".first_position"), message.first_position(), 0, (int64_t{1} << 31) - 1);
+        !status.ok()) {
       return status;
     }
     table.first_position = message.first_position();

@@ -39,6 +39,7 @@ constexpr TypeKeys kTypes[] = {
     {"dynamic", {"factor", "alpha", "original_max_position_embeddings"}},
     {"yarn", kYarn},
     {"deepseek_yarn", kYarn},
+    {"telechat3-yarn", kYarn},
     {"llama3", {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}},
     {"longrope", kLongRope},
     {"su", kLongRope},

@@ -185,6 +185,12 @@ void ReadYarn(const Source& source) {
   source.draft.spec.schedule = yarn;
 }
 
+// vLLM's TeleChat3RoPEScaledRotaryEmbedding: 0.07 in place of YaRN's 0.1.
+void ReadTelechat3Yarn(const Source& source) {
+  ReadYarn(source);
+  std::get<YarnSchedule>(source.draft.spec.schedule).attention_coefficient = 0.07;
+}
+
 void ReadLlama3(const Source& source) {
   source.draft.spec.schedule = Llama3Schedule{.factor = source.Needed("factor"),
                                               .low_freq_factor = source.Needed("low_freq_factor"),
@@ -262,6 +268,8 @@ constexpr RopeType kRopeTypes[] = {
     {"dynamic", &ReadDynamic, "", ""},
     {"yarn", &ReadYarn, "", ""},
     {"deepseek_yarn", &ReadYarn, "", ""},
+    {"telechat3-yarn", &ReadTelechat3Yarn, "",
+     "YaRN whose factor on cos and sin is 0.07·ln factor + 1, as vLLM has it; mlx-lm takes 0.1"},
     {"llama3", &ReadLlama3, "", ""},
     {"longrope", &ReadLongRope, "", ""},
     {"su", &ReadLongRope, "", kSuWarning},

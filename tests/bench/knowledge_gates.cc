@@ -1,8 +1,7 @@
 // K1 to K3: what knowledge calls cost, in milliseconds of one core. They have no floor to be compared with: somebody waits.
-#include <ctime>
-
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <vector>

@@ -235,6 +235,55 @@ TEST(ScoresServiceTest, SequencesOfAPackAreAlone) {
   }
 }
 
+// Also where keys count towards one another: CoPE's gates, and forgetting gates, of which there is one for every key of the
+// pack.
+TEST(ScoresServiceTest, GatesOfAPackAreAlone) {
+  TestServer server;
+  constexpr int64_t kEnds[] = {0, 3, 4, 9}, kTokens = 9;
+  const auto numbers = [](int64_t begin, int64_t end, int64_t modulus) {
+    std::vector<double> values;
+    for (int64_t i = begin; i < end; ++i) values.push_back(static_cast<double>(i * 37 % modulus) / 8 - 1);
+    return values;
+  };
+  const std::vector<double> gates = numbers(3, 3 + 2 * kTokens, 23);
+  const auto item = [&](int64_t first, int64_t end) {
+    v1::ScoresItem made;
+    v1::EncodingSpec* cope = made.add_terms();
+    cope->mutable_cope();
+    cope->add_weights()->set_name("e");
+    SetTensor(numbers(1, 1 + 4 * 6, 17), {4, 6}, cope->mutable_weights(0)->mutable_tensor());
+    v1::EncodingSpec* forgetting = made.add_biases();
+    forgetting->mutable_forgetting_bias();
+    forgetting->add_weights()->set_name("gates");
+    std::vector<double> part;
+    for (int64_t h = 0; h < 2; ++h) part.insert(part.end(), &gates[h * kTokens + first], &gates[h * kTokens] + end);
+    SetTensor(part, {2, end - first}, forgetting->mutable_weights(0)->mutable_tensor());
+    made.mutable_masking()->set_causal(true);
+    SetTensor(numbers(first * 8, end * 8, 19), {1, end - first, 2, 4}, made.mutable_q());
+    SetTensor(numbers(100 + first * 8, 100 + end * 8, 19), {1, end - first, 2, 4}, made.mutable_k());
+    return made;
+  };
+  v1::ScoresItem pack = item(0, kTokens);
+  pack.mutable_masking()->mutable_query_cu_seqlens()->Add(std::begin(kEnds), std::end(kEnds));
+  const v1::ScoresResult whole = CallOne(server, pack);
+  ASSERT_EQ(whole.status().code(), 0) << whole.status().message();
+  const auto* all = reinterpret_cast<const double*>(whole.scores().data().data());
+  for (size_t s = 0; s + 1 < std::size(kEnds); ++s) {
+    const int64_t first = kEnds[s], tokens = kEnds[s + 1] - first;
+    const v1::ScoresResult part = CallOne(server, item(first, first + tokens));
+    ASSERT_EQ(part.status().code(), 0) << part.status().message();
+    const auto* some = reinterpret_cast<const double*>(part.scores().data().data());
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t i = 0; i < tokens; ++i) {
+        for (int64_t j = 0; j < tokens; ++j) {
+          EXPECT_EQ(all[(h * kTokens + first + i) * kTokens + first + j], some[(h * tokens + i) * tokens + j])
+              << s << " " << h << " " << i << " " << j;
+        }
+      }
+    }
+  }
+}
+
 std::string FieldOf(const google::rpc::Status& status) {
   for (const auto& any : status.details()) {
     google::rpc::BadRequest bad;

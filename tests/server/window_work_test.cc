@@ -161,6 +161,37 @@ TEST(WindowWorkTest, Packs) {
   }
 }
 
+// Gates without a batch axis are the same for all rows; what padding and positions leave of them is not.
+TEST(WindowWorkTest, SharedGatesHaveSumsForEveryRow) {
+  Harness harness;
+  const auto item = [](const std::string& bias) {
+    v1::PrecomputeItem made =
+        ItemOf("spec { forgetting_bias {} } bias { queries: 1 keys: 4 form: BIAS_FORM_FULL " + bias + " }");
+    AddWeight("gates", {2, 4}, {1, 2, 4, 8, 16, 32, 64, 128}, &made);
+    return made;
+  };
+  v1::PrecomputeItem padded = item("");
+  v1::Tensor* padding = padded.mutable_bias()->mutable_masking()->mutable_key_padding();
+  padding->set_dtype(v1::DTYPE_BOOL);
+  for (int64_t extent : {3, 4}) padding->add_shape(extent);
+  padding->set_data(
+      std::string("\1\1\1\1"
+                  "\1\0\1\1"
+                  "\1\1\0\1",
+                  12));
+  EXPECT_EQ(harness.Bias(padded, {3, 2, 1, 4}), (std::vector<float>{14, 12,      8,       0, 224, 192,     128,     0,  //
+                                                                    12, kMasked, 8,       0, 192, kMasked, 128,     0,  //
+                                                                    10, 8,       kMasked, 0, 160, 128,     kMasked, 0}));
+  v1::PrecomputeItem placed =
+      item("query_positions { list { ids: [3] } } key_positions { list { ids: [0, 1, 2, 3, 3, 2, 1, 0] } }");
+  v1::Tensor* all = placed.mutable_bias()->mutable_masking()->mutable_key_padding();
+  *all = *padding;
+  all->set_shape(0, 2);
+  all->set_data(std::string(8, '\1'));
+  EXPECT_EQ(harness.Bias(placed, {2, 2, 1, 4}),
+            (std::vector<float>{14, 12, 8, 0, 224, 192, 128, 0, 0, 8, 12, 14, 0, 128, 192, 224}));
+}
+
 TEST(WindowWorkTest, FingerprintsKnowMasksAndPlaces) {
   Harness harness;
   std::vector<std::string> seen;

@@ -1,4 +1,6 @@
 // Numbers of specs as the knowledge room sees them.
+#include "server/knowledge/numbers.h"
+
 #include <cmath>
 #include <limits>
 
@@ -6,7 +8,6 @@
 #include "gtest/gtest.h"
 
 #include "kernels/cpu/cpu_backend.h"
-#include "server/knowledge/numbers.h"
 
 namespace phasor::server {
 namespace {
@@ -50,10 +51,10 @@ TEST(Numbers, DistancesOfABias) {
   AlibiSpec alibi;
   alibi.num_heads = 2;
   const Resolved resolved = ResolveOf(alibi);
-  const auto values =
-      MakeDistances(*MakeCpuBackend(), *DistancePlanOf(resolved.plan), -3, 4, DType::kF16);
+  const auto values = MakeDistances(*MakeCpuBackend(), *DistancePlanOf(resolved.plan), -3, 4, DType::kF16);
   ASSERT_TRUE(values.ok()) << values.status();
-  EXPECT_THAT(values->values, testing::ElementsAre(-3.0 / 16, -2.0 / 16, -1.0 / 16, 0, -3.0 / 256, -2.0 / 256, -1.0 / 256, 0));
+  EXPECT_THAT(values->values,
+              testing::ElementsAre(-3.0 / 16, -2.0 / 16, -1.0 / 16, 0, -3.0 / 256, -2.0 / 256, -1.0 / 256, 0));
 }
 
 TEST(Numbers, RoundsToNearestEvenAndKnowsTheStep) {

@@ -101,6 +101,16 @@ TEST(Yarn, ExplicitFactorCountsAndTheRatioIsNamed) {
   EXPECT_TRUE(HasNote(layer.warnings, "rope_scaling.factor", "= 1"));
 }
 
+TEST(Yarn, AsTelechat3HasIt) {
+  const LayerEncoding layer = LayerOf(Read(Llama(
+      R"("rope_theta":1e6,"rope_scaling":{"type":"telechat3-yarn","factor":4,"original_max_position_embeddings":8192})")));
+  EXPECT_EQ(ScheduleOf<YarnSchedule>(RopeOf(layer)).attention_coefficient, 0.07);
+  EXPECT_TRUE(HasNote(layer.warnings, "rope_scaling.type", "0.07"));
+  const auto resolved = Resolve(*layer.spec, std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_NEAR(resolved->attention_factor, 0.07 * std::log(4.0) + 1, 1e-15);
+}
+
 TEST(Yarn, FactorNullIsTheRatio) {
   const LayerEncoding layer = LayerOf(Read(
       Llama(R"("rope_theta":1e6,"rope_scaling":{"type":"yarn","factor":null,"original_max_position_embeddings":2048})")));
