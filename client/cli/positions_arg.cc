@@ -1,5 +1,6 @@
 #include "client/cli/positions_arg.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -186,10 +187,11 @@ absl::StatusOr<PositionsArg> ParsePositions(const std::string& text) {
   if (parts.size() > 3 || !absl::SimpleAtoi(parts[0], &positions.start) || !absl::SimpleAtoi(parts[1], &stop))
     return Bad(text);
   if (parts.size() == 3 && (!absl::SimpleAtoi(parts[2], &positions.stride) || positions.stride == 0)) return Bad(text);
-  const std::optional<int64_t> span = stop == INT64_MIN ? std::nullopt : CheckedAdd(stop, -positions.start);
-  if (!span || positions.start == INT64_MIN) return Bad(text);
-  const int64_t step = positions.stride;
-  if ((step > 0) == (*span > 0) && *span != 0) positions.count = *span / step + (*span % step != 0 ? 1 : 0);
+  // Far beyond what the server takes, and near enough for differences and quotients.
+  constexpr int64_t kFar = int64_t{1} << 61;
+  if (std::max(positions.start, stop) > kFar || std::min(positions.start, stop) < -kFar) return Bad(text);
+  const int64_t span = stop - positions.start, step = positions.stride;
+  if ((step > 0) == (span > 0) && span != 0) positions.count = span / step + (span % step != 0 ? 1 : 0);
   return positions;
 }
 

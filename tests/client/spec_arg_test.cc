@@ -96,7 +96,7 @@ TEST(ParsePositionsTest, FractionsAndGrids) {
 
 TEST(ParsePositionsTest, RefusesTheRest) {
   for (const char* text : {"", "a", "1:", ":", "1:2:0", "1:2:3:4", "1,,2", "-9223372036854775808:9223372036854775807",
-                           "0:9223372036854775808"}) {
+                           "0:9223372036854775808", "1:-9223372036854775807:-1"}) {
     EXPECT_TRUE(IsUsageError(ParsePositions(text).status())) << text;
   }
 }

@@ -25,7 +25,7 @@ std::string BytesOf(const std::vector<T>& values) {
 
 Row FloatsOf(const std::string& bytes) {
   Row values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <set>
@@ -137,7 +138,11 @@ TEST(MetricsTest, AnIdleServerGivesPooledBuffersAndFreeMemoryBack) {
   const std::string pooled = "phasor_memory_pool_bytes{space=\"host\",state=\"free\"}";
   ASSERT_TRUE(server.AwaitMetric(pooled, [](double bytes) { return bytes >= 128 << 20; }));
   EXPECT_TRUE(server.AwaitMetric(pooled, [](double bytes) { return bytes <= 64 << 20; }));
+#ifdef __SANITIZE_ADDRESS__
+  std::puts("not looked at: phasor_malloc_bytes, which AddressSanitizer's allocator leaves at 0");
+#else
   EXPECT_GT(server.Metric("phasor_malloc_bytes{state=\"used\"}"), 0);
+#endif
 }
 
 TEST(MetricsTest, ErrorsAreCountedByCode) {
