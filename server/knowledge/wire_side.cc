@@ -43,6 +43,17 @@ std::string TypesOf(const std::vector<SideLayer>& layers) {
   });
 }
 
+// An extent that the configuration does not say is 0, and so is the product.
+double ElementsOf(const std::vector<NeededWeight>& weights) {
+  double all = 0;
+  for (const NeededWeight& weight : weights) {
+    double elements = 1;
+    for (const int64_t extent : weight.shape) elements *= static_cast<double>(extent);
+    all += elements;
+  }
+  return all;
+}
+
 absl::StatusOr<std::vector<SideLayer>> ReadConfiguration(const v1::ComparedSide& message, std::string_view path,
                                                          const Limits& limits) {
   const std::string field = Cat(path, ".config_json");
@@ -57,7 +68,7 @@ absl::StatusOr<std::vector<SideLayer>> ReadConfiguration(const v1::ComparedSide&
   for (LayerEncoding& layer : model->layers) {
     if (!layer.spec) continue;
     layers.push_back({layer.layer_type, *std::move(layer.spec), layer.num_q_heads, layer.num_kv_heads,
-                      static_cast<int64_t>(layer.layers.size()), LacksWeights(layer)});
+                      static_cast<int64_t>(layer.layers.size()), LacksWeights(layer), ElementsOf(layer.weights)});
   }
   if (layers.empty()) {
     return InvalidField(field, Cat("model_type \"", model->model_type, "\", which has no numbers of positions"),

@@ -25,6 +25,7 @@ struct SideLayer {
   int64_t num_q_heads = 0, num_kv_heads = 0;  // 0: not said
   int64_t layers = 0;                         // how many; 0: not said
   bool lacks_weights = false;                 // its numbers are in a checkpoint
+  double weight_elements = 0;                 // how many, where the configuration says their shapes; else 0
 };
 
 // All errors are INVALID_ARGUMENT at a path below `path`, or OverLimit of max_config_bytes.
