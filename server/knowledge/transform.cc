@@ -1,0 +1,148 @@
+// Whether one encoding can be made from another, and how.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "server/knowledge/compare.h"
+#include "server/knowledge/transform.h"
+
+namespace phasor::server {
+namespace {
+
+// What rounding alone may do to an entry of magnitude 1.
+double StepOf(const Side& side) {
+  if (side.table_type) return UlpOf(*side.table_type, 1);
+  const bool compat = side.angles() != nullptr && side.angles()->precision == Precision::kCompatF32;
+  return compat ? 0x1p-23 : 0x1p-51;
+}
+
+// The halves that both have, as one list of grids.
+std::vector<std::pair<const Grid*, const Grid*>> Halves(const Entries& a, const Entries& b) {
+  std::vector<std::pair<const Grid*, const Grid*>> halves;
+  if (a.first.rows > 0 && b.first.rows > 0) halves.emplace_back(&a.first, &b.first);
+  if (a.second.rows > 0 && b.second.rows > 0) halves.emplace_back(&a.second, &b.second);
+  return halves;
+}
+
+// Weights that tell columns apart by one number each.
+std::vector<double> RowWeights(int64_t rows) {
+  std::vector<double> weights(static_cast<size_t>(rows));
+  uint64_t state = 1;
+  for (double& weight : weights) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    weight = static_cast<double>(state >> 11) * 0x1p-52 - 1;
+  }
+  return weights;
+}
+
+std::vector<double> Signatures(const std::vector<const Grid*>& halves, double scale) {
+  const int64_t rows = halves[0]->rows, columns = halves[0]->columns;
+  const std::vector<double> weights = RowWeights(2 * rows);
+  std::vector<double> signatures(static_cast<size_t>(columns), 0.0);
+  for (size_t half = 0; half < halves.size(); ++half) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const double weight = scale * weights[half * static_cast<size_t>(rows) + static_cast<size_t>(row)];
+      for (int64_t column = 0; column < columns; ++column) {
+        signatures[static_cast<size_t>(column)] += weight * halves[half]->at(row, column);
+      }
+    }
+  }
+  return signatures;
+}
+
+std::vector<int64_t> OrderOf(const std::vector<double>& values) {
+  std::vector<int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
+    return values[static_cast<size_t>(x)] < values[static_cast<size_t>(y)];
+  });
+  return order;
+}
+
+}  // namespace
+
+Closeness::Closeness(const Side& a, const Side& b, const Entries& ea, const Entries& eb) : halves_(Halves(ea, eb)) {
+  double squares_a = 0, squares_b = 0, product = 0;
+  for (const auto& [x, y] : halves_) {
+    for (size_t i = 0; i < x->values.size(); ++i) {
+      largest_ = std::max({largest_, std::abs(x->values[i]), std::abs(y->values[i])});
+      squares_a += x->values[i] * x->values[i];
+      squares_b += y->values[i] * y->values[i];
+      product += x->values[i] * y->values[i];
+    }
+  }
+  tolerance_ = std::max(StepOf(a), StepOf(b)) * largest_;
+  best_scale_ = squares_a > 0 ? product / squares_a : 0;
+  norm_ratio_ = squares_a > 0 ? std::sqrt(squares_b / squares_a) : 0;
+}
+
+bool Closeness::Equal(double scale, double steps) const {
+  for (const auto& [x, y] : halves_) {
+    for (size_t i = 0; i < x->values.size(); ++i) {
+      if (!(std::abs(y->values[i] - scale * x->values[i]) <= steps * tolerance_)) return false;
+    }
+  }
+  return true;
+}
+
+bool Closeness::ColumnsEqual(int64_t of_a, int64_t of_b, double scale) const {
+  for (const auto& [x, y] : halves_) {
+    for (int64_t row = 0; row < x->rows; ++row) {
+      if (!(std::abs(y->at(row, of_b) - scale * x->at(row, of_a)) <= 4 * tolerance_)) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<std::vector<int64_t>> Closeness::MatchColumns(double scale) const {
+  constexpr int64_t kReach = 3;  // rounding may swap neighbours in the order of signatures
+  std::vector<const Grid*> of_a, of_b;
+  for (const auto& [x, y] : halves_) {
+    of_a.push_back(x);
+    of_b.push_back(y);
+  }
+  const std::vector<int64_t> order_a = OrderOf(Signatures(of_a, scale)), order_b = OrderOf(Signatures(of_b, 1));
+  const int64_t count = static_cast<int64_t>(order_a.size());
+  std::vector<int64_t> match(order_a.size());
+  std::vector<char> taken(order_a.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t column = order_b[static_cast<size_t>(i)];
+    bool found = false;
+    for (int64_t j = std::max<int64_t>(0, i - kReach); j < std::min(count, i + kReach + 1) && !found; ++j) {
+      const int64_t candidate = order_a[static_cast<size_t>(j)];
+      if (taken[static_cast<size_t>(candidate)] || !ColumnsEqual(candidate, column, scale)) continue;
+      taken[static_cast<size_t>(candidate)] = 1;
+      match[static_cast<size_t>(column)] = candidate;
+      found = true;
+    }
+    if (!found) return std::nullopt;
+  }
+  return match;
+}
+
+bool Closeness::RowsEqual(int64_t of_a, int64_t of_b) const {
+  for (const auto& [x, y] : halves_) {
+    for (int64_t column = 0; column < x->columns; ++column) {
+      if (!(std::abs(y->at(of_b, column) - x->at(of_a, column)) <= 4 * tolerance_)) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<int64_t> Closeness::FindShift() const {
+  if (halves_.empty()) return std::nullopt;
+  const int64_t rows = halves_[0].first->rows;
+  for (int64_t distance = 1; distance <= rows / 2; ++distance) {
+    for (const bool forward : {true, false}) {
+      bool equal = rows - distance >= 2;
+      for (int64_t row = 0; equal && row + distance < rows; ++row) {
+        equal = forward ? RowsEqual(row + distance, row) : RowsEqual(row, row + distance);
+      }
+      if (equal) return forward ? distance : -distance;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace phasor::server
