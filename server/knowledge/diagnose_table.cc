@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "server/knowledge/diagnosis.h"
+#include "server/text.h"
+
+namespace phasor::server {
+namespace {
+
+bool IsBias(TableContent content) {
+  return content == TableContent::kBias || content == TableContent::kBiasVector || content == TableContent::kSlopes;
+}
+
+// What the numbers of a tensor alone allow.
+struct Looks {
+  bool bounded = true;   // |value| ≤ 2: cosines and sines, with some attention factor
+  bool positive = true;  // all > 0
+  bool finite = true;
+};
+Looks LooksOf(const InputTensor& tensor) {
+  Looks looks;
+  for (const double value : tensor.values) {
+    looks.finite = looks.finite && std::isfinite(value);
+    if (std::isnan(value)) continue;
+    looks.bounded = looks.bounded && std::fabs(value) <= 2;
+    looks.positive = looks.positive && value > 0;
+  }
+  return looks;
+}
+
+// Contents worth trying, the likeliest first.
+std::vector<TableContent> ContentsOf(const InputTable& table) {
+  if (table.tensors.size() == 2) return {TableContent::kCosAndSin};
+  const InputTensor& tensor = table.tensors.front();
+  const bool matrix = tensor.shape.size() == 2;
+  const Looks looks = LooksOf(tensor);
+  if (tensor.shape.size() == 1) {
+    if (looks.positive && looks.finite) return {TableContent::kInvFreq, TableContent::kSlopes, TableContent::kBiasVector};
+    return {TableContent::kBiasVector, TableContent::kSlopes};
+  }
+  if (!matrix) return {TableContent::kBias};
+  if (!looks.bounded) return {TableContent::kBias, TableContent::kBiasVector};
+  return {TableContent::kCos,        TableContent::kSin,  TableContent::kCosSin,
+          TableContent::kSinusoidal, TableContent::kBias, TableContent::kBiasVector};
+}
+
+// How well a diagnosis explains its table: reproduced, then a named fault, then the likeliest hypothesis.
+double Worth(const Diagnosis& diagnosis) {
+  double worth = 0;
+  for (const Hypothesis& hypothesis : diagnosis.hypotheses) {
+    worth = std::max(worth, hypothesis.reproduces ? 2 + hypothesis.confidence : hypothesis.confidence);
+    if (hypothesis.computed != "exact" && hypothesis.computed != "compat_f32")
+      worth = std::max(worth, 1 + hypothesis.confidence);
+  }
+  return worth;
+}
+
+}  // namespace
+
+absl::StatusOr<Diagnosis> DiagnoseTable(const Backend& backend, const DiagnoseInput& input) {
+  if (input.table.content != TableContent::kUnknown) {
+    return IsBias(input.table.content) ? DiagnoseBias(backend, input) : DiagnoseAngles(backend, input);
+  }
+  std::optional<Diagnosis> best;
+  DiagnoseInput with = input;
+  std::vector<TableContent> contents = ContentsOf(input.table);
+  if (input.expected) {  // then it can only be of that kind
+    const bool bias = SchemeOf(input.expected->spec).family == "bias";
+    std::erase_if(contents, [&](TableContent content) { return IsBias(content) != bias; });
+    if (contents.empty()) contents.push_back(bias ? TableContent::kBias : TableContent::kSinusoidal);
+  }
+  for (const TableContent content : contents) {
+    with.table.content = content;
+    auto diagnosis = IsBias(content) ? DiagnoseBias(backend, with) : DiagnoseAngles(backend, with);
+    if (!diagnosis.ok()) return diagnosis;
+    const bool sure = Worth(*diagnosis) > 2.5;
+    if (!best || Worth(*diagnosis) > Worth(*best)) best = *std::move(diagnosis);
+    if (sure) break;
+  }
+  return *std::move(best);
+}
+
+}  // namespace phasor::server
