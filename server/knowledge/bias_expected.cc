@@ -264,7 +264,7 @@ absl::Status CompareExpected(const Backend& backend, const DiagnoseInput& input,
              std::nullopt, diagnosis);
     return absl::OkStatus();
   }
-  const bool vector = input.table.content == TableContent::kBiasVector;
+  const bool vector = input.table.content == InputContent::kBiasVector;
   if (vector && !diagnosis.hypotheses.empty()) e.origin = curve.first - diagnosis.hypotheses.front().first_position;
   auto made = made_by->Make(curve.first - e.origin, curve.count, curve.dtype);
   if (!made.ok()) return made.status();

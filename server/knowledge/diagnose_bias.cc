@@ -106,7 +106,7 @@ absl::StatusOr<Diagnosis> DiagnoseSlopes(const Backend& backend, const DiagnoseI
       return compared;
   }
   for (Hypothesis& hypothesis : diagnosis.hypotheses) {
-    hypothesis.content = TableContent::kSlopes;
+    hypothesis.content = InputContent::kSlopes;
     hypothesis.layout = "one slope a head";
     hypothesis.first_position = 0;
   }
@@ -125,8 +125,8 @@ std::string LayoutOf(const BiasView& view, const Hypothesis& hypothesis) {
 absl::StatusOr<Diagnosis> DiagnoseBias(const Backend& backend, const DiagnoseInput& input) {
   const InputTensor& tensor = input.table.tensors.front();
   if (tensor.values.empty()) return absl::InvalidArgumentError("no elements");
-  if (input.table.content == TableContent::kSlopes) return DiagnoseSlopes(backend, input);
-  const bool vector = input.table.content == TableContent::kBiasVector;
+  if (input.table.content == InputContent::kSlopes) return DiagnoseSlopes(backend, input);
+  const bool vector = input.table.content == InputContent::kBiasVector;
   const BiasView view = vector ? ViewVector(tensor) : ViewMatrix(tensor);
   Diagnosis diagnosis;
   Observe(view, diagnosis);
@@ -151,7 +151,7 @@ absl::StatusOr<Diagnosis> DiagnoseBias(const Backend& backend, const DiagnoseInp
       return status;
   }
   for (Hypothesis& hypothesis : diagnosis.hypotheses) {
-    hypothesis.content = vector ? TableContent::kBiasVector : TableContent::kBias;
+    hypothesis.content = vector ? InputContent::kBiasVector : InputContent::kBias;
     hypothesis.layout = LayoutOf(view, hypothesis);
   }
   SortAndCut(input.max_hypotheses, diagnosis);

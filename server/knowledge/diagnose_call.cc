@@ -24,11 +24,11 @@ absl::Status CheckAxes(const InputTable& table) {
   const size_t axes = table.tensors.front().shape.size();
   size_t most = 3;
   switch (table.content) {
-    case TableContent::kSlopes:
-    case TableContent::kInvFreq:
+    case InputContent::kSlopes:
+    case InputContent::kInvFreq:
       most = 1;
       break;
-    case TableContent::kBiasVector:
+    case InputContent::kBiasVector:
       most = 2;
       break;
     default:

@@ -8,8 +8,8 @@
 namespace phasor::server {
 namespace {
 
-bool IsBias(TableContent content) {
-  return content == TableContent::kBias || content == TableContent::kBiasVector || content == TableContent::kSlopes;
+bool IsBias(InputContent content) {
+  return content == InputContent::kBias || content == InputContent::kBiasVector || content == InputContent::kSlopes;
 }
 
 // What the numbers of a tensor alone allow.
@@ -30,19 +30,19 @@ Looks LooksOf(const InputTensor& tensor) {
 }
 
 // Contents worth trying, the likeliest first.
-std::vector<TableContent> ContentsOf(const InputTable& table) {
-  if (table.tensors.size() == 2) return {TableContent::kCosAndSin};
+std::vector<InputContent> ContentsOf(const InputTable& table) {
+  if (table.tensors.size() == 2) return {InputContent::kCosAndSin};
   const InputTensor& tensor = table.tensors.front();
   const bool matrix = tensor.shape.size() == 2;
   const Looks looks = LooksOf(tensor);
   if (tensor.shape.size() == 1) {
-    if (looks.positive && looks.finite) return {TableContent::kInvFreq, TableContent::kSlopes, TableContent::kBiasVector};
-    return {TableContent::kBiasVector, TableContent::kSlopes};
+    if (looks.positive && looks.finite) return {InputContent::kInvFreq, InputContent::kSlopes, InputContent::kBiasVector};
+    return {InputContent::kBiasVector, InputContent::kSlopes};
   }
-  if (!matrix) return {TableContent::kBias};
-  if (!looks.bounded) return {TableContent::kBias, TableContent::kBiasVector};
-  return {TableContent::kCos,        TableContent::kSin,  TableContent::kCosSin,
-          TableContent::kSinusoidal, TableContent::kBias, TableContent::kBiasVector};
+  if (!matrix) return {InputContent::kBias};
+  if (!looks.bounded) return {InputContent::kBias, InputContent::kBiasVector};
+  return {InputContent::kCos,        InputContent::kSin,  InputContent::kCosSin,
+          InputContent::kSinusoidal, InputContent::kBias, InputContent::kBiasVector};
 }
 
 // How well a diagnosis explains its table: reproduced, then a named fault, then the likeliest hypothesis.
@@ -59,18 +59,18 @@ double Worth(const Diagnosis& diagnosis) {
 }  // namespace
 
 absl::StatusOr<Diagnosis> DiagnoseTable(const Backend& backend, const DiagnoseInput& input) {
-  if (input.table.content != TableContent::kUnknown) {
+  if (input.table.content != InputContent::kUnknown) {
     return IsBias(input.table.content) ? DiagnoseBias(backend, input) : DiagnoseAngles(backend, input);
   }
   std::optional<Diagnosis> best;
   DiagnoseInput with = input;
-  std::vector<TableContent> contents = ContentsOf(input.table);
+  std::vector<InputContent> contents = ContentsOf(input.table);
   if (input.expected) {  // then it can only be of that kind
     const bool bias = SchemeOf(input.expected->spec).family == "bias";
-    std::erase_if(contents, [&](TableContent content) { return IsBias(content) != bias; });
-    if (contents.empty()) contents.push_back(bias ? TableContent::kBias : TableContent::kSinusoidal);
+    std::erase_if(contents, [&](InputContent content) { return IsBias(content) != bias; });
+    if (contents.empty()) contents.push_back(bias ? InputContent::kBias : InputContent::kSinusoidal);
   }
-  for (const TableContent content : contents) {
+  for (const InputContent content : contents) {
     with.table.content = content;
     auto diagnosis = IsBias(content) ? DiagnoseBias(backend, with) : DiagnoseAngles(backend, with);
     if (!diagnosis.ok()) return diagnosis;

@@ -20,7 +20,7 @@ namespace phasor::server {
 // One thing that a table may be.
 struct Hypothesis {
   CanonicalSpec spec;
-  TableContent content = TableContent::kUnknown;
+  InputContent content = InputContent::kUnknown;
   std::string layout;  // order of the columns, in words
   int64_t first_position = 0;
   std::optional<int64_t> sequence_length;  // where the schedule depends on it

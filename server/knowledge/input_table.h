@@ -11,7 +11,7 @@
 namespace phasor::server {
 
 // What the numbers are; numbered as TableContent of the wire.
-enum class TableContent : uint8_t {
+enum class InputContent : uint8_t {
   kUnknown = 0,
   kCos = 1,
   kSin = 2,
@@ -31,7 +31,7 @@ struct InputTensor {
 };
 
 struct InputTable {
-  TableContent content = TableContent::kUnknown;
+  InputContent content = InputContent::kUnknown;
   std::vector<InputTensor> tensors;  // one, or two of one shape and type (kCosAndSin)
   std::optional<int64_t> first_position;
 };

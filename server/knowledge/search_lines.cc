@@ -138,7 +138,7 @@ absl::Status SearchLines(const Backend& backend, const DiagnoseInput& input, con
     AddFault("sandwich_without_cosine", "straight lines whose slopes go as 1/(head + 1)", 0.8, std::nullopt, diagnosis);
   }
   if (!slopes && lines->origin != 0 && lines->form != AlibiForm::kCausal &&
-      input.table.content != TableContent::kBiasVector) {
+      input.table.content != InputContent::kBiasVector) {
     const std::vector<int64_t>& shape = input.table.tensors.front().shape;
     const int64_t more = shape.size() > 1 ? shape[shape.size() - 2] - shape.back() : 0;  // queries − keys
     AddFault("bias_not_bottom_right_aligned",

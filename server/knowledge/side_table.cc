@@ -20,8 +20,8 @@ absl::Status BadShape(const InputTensor& tensor, std::string_view allowed) {
 absl::Status CheckFinite(const std::vector<double>& values, size_t index) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) continue;
-    return MakeSpecError(absl::StrCat("table.tensors[", index, "].data"),
-                         absl::StrCat(values[i], " as element ", i), "finite numbers (Diagnose says more of others)");
+    return MakeSpecError(absl::StrCat("table.tensors[", index, "].data"), absl::StrCat(values[i], " as element ", i),
+                         "finite numbers (Diagnose says more of others)");
   }
   return absl::OkStatus();
 }
@@ -58,7 +58,8 @@ void FoldDuplicates(Side* side, const Side* other) {
   const int64_t columns = e.columns(), n = columns / 2;
   if (columns % 2 != 0 || (other != nullptr && other->columns == columns)) return;
   const auto both = [&](int64_t first_b, int64_t step) {
-    return Alike(e.first, first_b, step, e.first.rows > 0 ? n : 0) && Alike(e.second, first_b, step, e.second.rows > 0 ? n : 0);
+    return Alike(e.first, first_b, step, e.first.rows > 0 ? n : 0) &&
+           Alike(e.second, first_b, step, e.second.rows > 0 ? n : 0);
   };
   int64_t step = 0;
   if (both(n, 1)) {
@@ -78,13 +79,13 @@ absl::Status ReadRotation(const InputTable& table, Side* side, const Side* other
   auto first = RowsOf(table.tensors[0]);
   if (!first.ok()) return first.status();
   side->family = Family::kRotation;
-  if (table.content == TableContent::kCosSin) {
+  if (table.content == InputContent::kCosSin) {
     if (first->columns % 2 != 0) return BadShape(table.tensors[0], "[rows, columns], columns even: cosines, then sines");
     const int64_t n = first->columns / 2;
     side->given = {Columns(*first, 0, 1, n), Columns(*first, n, 1, n)};
     return absl::OkStatus();
   }
-  if (table.content == TableContent::kSin) {
+  if (table.content == InputContent::kSin) {
     side->given.second = *std::move(first);
   } else {
     side->given.first = *std::move(first);
@@ -126,8 +127,10 @@ absl::Status ReadMatrix(const InputTensor& tensor, Side* side) {
     for (int64_t q = 0; q < queries; ++q) {
       for (int64_t k = 0; k <= keys - queries + q; ++k) {
         if (at(h, q, k) == rows.at(keys - queries + q - k, h)) continue;
-        return MakeSpecError("table.tensors[0].data", absl::StrCat("head ", h, ", query ", q, ", key ", k, " differs from the last query at the same distance"),
-                             "a bias that depends on the distance alone");
+        return MakeSpecError(
+            "table.tensors[0].data",
+            absl::StrCat("head ", h, ", query ", q, ", key ", k, " differs from the last query at the same distance"),
+            "a bias that depends on the distance alone");
       }
     }
   }
@@ -138,7 +141,7 @@ absl::Status ReadMatrix(const InputTensor& tensor, Side* side) {
 // Frequencies or slopes are a spec in disguise.
 absl::StatusOr<Side> FromValues(const InputTable& table) {
   const InputTensor& tensor = table.tensors[0];
-  const bool frequencies = table.content == TableContent::kInvFreq;
+  const bool frequencies = table.content == InputContent::kInvFreq;
   if (tensor.shape.size() != 1) return BadShape(tensor, frequencies ? "[pairs]" : "[heads]");
   EncodingSpec spec;
   if (frequencies) {
@@ -170,37 +173,38 @@ absl::StatusOr<Side> FromValues(const InputTable& table) {
 }
 
 // What a single tensor is that nobody named, from its shape and what it is compared with.
-absl::StatusOr<TableContent> GuessContent(const InputTensor& tensor, const Side* other) {
+absl::StatusOr<InputContent> GuessContent(const InputTensor& tensor, const Side* other) {
   const std::vector<int64_t>& shape = tensor.shape;
   if (other == nullptr || other->family == Family::kTable) {
-    return shape.size() == 3 ? TableContent::kBias : TableContent::kSinusoidal;
+    return shape.size() == 3 ? InputContent::kBias : InputContent::kSinusoidal;
   }
   if (other->family == Family::kBias) {
-    if (shape.size() == 3) return TableContent::kBias;
-    if (shape.size() == 1) return other->columns == shape[0] ? TableContent::kSlopes : TableContent::kBiasVector;
-    return shape[0] == other->columns ? TableContent::kBiasVector : TableContent::kBias;
+    if (shape.size() == 3) return InputContent::kBias;
+    if (shape.size() == 1) return other->columns == shape[0] ? InputContent::kSlopes : InputContent::kBiasVector;
+    return shape[0] == other->columns ? InputContent::kBiasVector : InputContent::kBias;
   }
-  if (shape.size() == 1 && shape[0] == other->columns) return TableContent::kInvFreq;
-  if (shape.back() == 2 * other->columns) return TableContent::kCosSin;
-  return MakeSpecError("table.content", absl::StrCat("nothing, for ", ShapeOf(tensor)), "what the numbers are: COS, SIN, COS_SIN, INV_FREQ …");
+  if (shape.size() == 1 && shape[0] == other->columns) return InputContent::kInvFreq;
+  if (shape.back() == 2 * other->columns) return InputContent::kCosSin;
+  return MakeSpecError("table.content", absl::StrCat("nothing, for ", ShapeOf(tensor)),
+                       "what the numbers are: COS, SIN, COS_SIN, INV_FREQ …");
 }
 
 }  // namespace
 
 absl::StatusOr<Side> SideOfTable(const InputTable& given, const Side* other) {
   InputTable table = given;
-  if (table.content == TableContent::kUnknown) {
+  if (table.content == InputContent::kUnknown) {
     const auto content = GuessContent(table.tensors[0], other);
     if (!content.ok()) return content.status();
     table.content = *content;
   }
   // Keys after the query may be masked with infinities; ReadMatrix leaves them out.
-  const bool matrix = table.content == TableContent::kBias;
+  const bool matrix = table.content == InputContent::kBias;
   for (size_t i = 0; i < table.tensors.size() && !matrix; ++i) {
     if (absl::Status status = CheckFinite(table.tensors[i].values, i); !status.ok()) return status;
   }
   const DType dtype = table.tensors[0].dtype;
-  if (table.content == TableContent::kInvFreq || table.content == TableContent::kSlopes) {
+  if (table.content == InputContent::kInvFreq || table.content == InputContent::kSlopes) {
     return FromValues(table);
   }
   Side side;
@@ -208,9 +212,9 @@ absl::StatusOr<Side> SideOfTable(const InputTable& given, const Side* other) {
   side.family = Family::kBias;
   if (matrix) {
     status = ReadMatrix(table.tensors[0], &side);
-  } else if (table.content == TableContent::kBiasVector) {
+  } else if (table.content == InputContent::kBiasVector) {
     status = ReadVector(table, &side);
-  } else if (table.content == TableContent::kSinusoidal) {
+  } else if (table.content == InputContent::kSinusoidal) {
     side.family = Family::kTable;
     auto rows = RowsOf(table.tensors[0]);
     status = rows.status();

@@ -92,7 +92,7 @@ absl::StatusOr<InputTable> ReadInputTable(const v1::TableInput& message, std::st
   if (!v1::TableContent_IsValid(message.content())) {
     return InvalidField(Cat(path, ".content"), Cat(static_cast<int>(message.content())), "a TableContent");
   }
-  table.content = static_cast<TableContent>(message.content());
+  table.content = static_cast<InputContent>(message.content());
   for (int i = 0; i < message.tensors_size(); ++i) {
     auto tensor = ReadInputTensor(message.tensors(i), Cat(path, ".tensors[", i, "]"));
     if (!tensor.ok()) return tensor.status();
@@ -103,8 +103,8 @@ absl::StatusOr<InputTable> ReadInputTable(const v1::TableInput& message, std::st
     return InvalidField(Cat(path, ".tensors[1]"), "another shape or type than tensors[0]",
                         "cosines and sines of one shape and type");
   }
-  if (two && table.content == TableContent::kUnknown) table.content = TableContent::kCosAndSin;
-  if (two != (table.content == TableContent::kCosAndSin)) {
+  if (two && table.content == InputContent::kUnknown) table.content = InputContent::kCosAndSin;
+  if (two != (table.content == InputContent::kCosAndSin)) {
     return InvalidField(Cat(path, ".tensors"), Cat(table.tensors.size(), two ? " tensors" : " tensor"),
                         two ? "one, for this content" : "two for COS_AND_SIN");
   }

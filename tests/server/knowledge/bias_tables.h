@@ -35,7 +35,7 @@ inline InputTable VectorTable(DType dtype, int64_t heads, int64_t first, int64_t
   for (int64_t head = 0; head < heads; ++head) {
     for (int64_t i = 0; i < count; ++i) tensor.values.push_back(RoundTo(dtype, value(head, first + i)));
   }
-  return {TableContent::kBiasVector, {std::move(tensor)}, std::nullopt};
+  return {InputContent::kBiasVector, {std::move(tensor)}, std::nullopt};
 }
 
 // [heads, queries, keys], aligned at the bottom right; keys after the query hold `mask` where that is given.
@@ -51,7 +51,7 @@ inline InputTable MatrixTable(DType dtype, int64_t heads, int64_t queries, int64
       }
     }
   }
-  return {TableContent::kBias, {std::move(tensor)}, std::nullopt};
+  return {InputContent::kBias, {std::move(tensor)}, std::nullopt};
 }
 
 // A function of a spec's values on [−reach, reach], of the type itself.

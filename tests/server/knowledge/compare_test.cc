@@ -1,4 +1,6 @@
 // What differs between two encodings, by numbers worked out here.
+#include "server/knowledge/compare.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +12,6 @@
 #include "gtest/gtest.h"
 
 #include "kernels/cpu/cpu_backend.h"
-#include "server/knowledge/compare.h"
 
 namespace phasor::server {
 namespace {
@@ -48,7 +49,7 @@ RopeSpec Rope(int64_t head_dim, RopeSchedule schedule = DefaultSchedule{}) {
   return rope;
 }
 
-Side Table(TableContent content, DType dtype, std::vector<int64_t> shape, std::vector<double> values,
+Side Table(InputContent content, DType dtype, std::vector<int64_t> shape, std::vector<double> values,
            std::vector<double> second = {}, const Side* other = nullptr) {
   InputTable table;
   table.content = content;
@@ -218,7 +219,8 @@ TEST(Compare, OffsetsAreShifts) {
   EXPECT_EQ(c.transformation.shift, 2);
   EXPECT_EQ(Of(Of(b), Of(a), 100).transformation.shift, -2);
   // Row m of b is row m + 2 of a, which is what the shift says.
-  const auto ea = EntriesOf(*MakeCpuBackend(), Of(a), 0, 10, DType::kF64), eb = EntriesOf(*MakeCpuBackend(), Of(b), 0, 10, DType::kF64);
+  const auto ea = EntriesOf(*MakeCpuBackend(), Of(a), 0, 10, DType::kF64),
+             eb = EntriesOf(*MakeCpuBackend(), Of(b), 0, 10, DType::kF64);
   EXPECT_EQ(ea->first.at(7, 3), eb->first.at(5, 3));
 }
 
@@ -280,7 +282,7 @@ TEST(Compare, ATableAgainstASpec) {
       sin.push_back(RoundTo(DType::kF32, std::sin(angle)));
     }
   }
-  const Side table = Table(TableContent::kCosAndSin, DType::kF32, {20, 8}, cos, sin, &spec);
+  const Side table = Table(InputContent::kCosAndSin, DType::kF32, {20, 8}, cos, sin, &spec);
   EXPECT_EQ(table.columns, 4);
   EXPECT_EQ(table.pairing, Pairing::kHalfSplit);
   const Comparison c = Of(spec, table);
@@ -289,7 +291,7 @@ TEST(Compare, ATableAgainstASpec) {
   EXPECT_GT(*c.max_ulps, 1000);
   // Said where it starts, it is what it should be.
   InputTable placed;
-  placed.content = TableContent::kCosAndSin;
+  placed.content = InputContent::kCosAndSin;
   placed.tensors = {{DType::kF32, {20, 8}, cos}, {DType::kF32, {20, 8}, sin}};
   placed.first_position = 3;
   const Comparison right = Of(spec, *SideOfTable(placed, &spec));
@@ -301,26 +303,28 @@ TEST(Compare, ATableAgainstASpec) {
 
 TEST(Compare, TablesOfEveryContent) {
   const Side rope = Of(Rope(4));
-  const Side inv_freq = Table(TableContent::kUnknown, DType::kF64, {2}, {1, 0.01}, {}, &rope);
+  const Side inv_freq = Table(InputContent::kUnknown, DType::kF64, {2}, {1, 0.01}, {}, &rope);
   EXPECT_LT(Of(rope, inv_freq).max_difference, 1e-12);
   AlibiSpec alibi;
   alibi.slopes = {0.5, 0.25};
   const Side bias = Of(alibi);
-  EXPECT_EQ(Of(bias, Table(TableContent::kSlopes, DType::kF32, {2}, {0.5, 0.25}), 9).max_difference, 0);
-  EXPECT_EQ(Of(bias, Table(TableContent::kBiasVector, DType::kF32, {2, 3}, {-1, -0.5, 0, -0.5, -0.25, 0})).max_difference, 0);
+  EXPECT_EQ(Of(bias, Table(InputContent::kSlopes, DType::kF32, {2}, {0.5, 0.25}), 9).max_difference, 0);
+  EXPECT_EQ(Of(bias, Table(InputContent::kBiasVector, DType::kF32, {2, 3}, {-1, -0.5, 0, -0.5, -0.25, 0})).max_difference,
+            0);
   const double inf = std::numeric_limits<double>::infinity();
-  const Side matrix = Table(TableContent::kBias, DType::kF32, {2, 2, 2}, {0, -inf, -0.5, 0, 0, -inf, -0.25, 0});
+  const Side matrix = Table(InputContent::kBias, DType::kF32, {2, 2, 2}, {0, -inf, -0.5, 0, 0, -inf, -0.25, 0});
   EXPECT_EQ(Of(bias, matrix).max_difference, 0);
   // A vector that goes on beyond the query: its first entry is distance −2.
   InputTable beyond;
-  beyond.content = TableContent::kBiasVector;
+  beyond.content = InputContent::kBiasVector;
   beyond.tensors = {{DType::kF32, {5}, {-1, -0.5, 0, -9, -9}}};
   beyond.first_position = 2;
   alibi.slopes = {0.5};
   EXPECT_EQ(Of(Of(alibi), *SideOfTable(beyond, nullptr)).max_difference, 0);
-  const Side halves = Table(TableContent::kCosSin, DType::kF64, {2, 4}, {1, 1, 0, 0, std::cos(1.0), std::cos(0.01), std::sin(1.0), std::sin(0.01)});
+  const Side halves = Table(InputContent::kCosSin, DType::kF64, {2, 4},
+                            {1, 1, 0, 0, std::cos(1.0), std::cos(0.01), std::sin(1.0), std::sin(0.01)});
   EXPECT_LT(Of(rope, halves).max_difference, 1e-15);
-  const Side cosines = Table(TableContent::kCos, DType::kF64, {2, 2}, {1, 1, std::cos(1.0), 0.5});
+  const Side cosines = Table(InputContent::kCos, DType::kF64, {2, 2}, {1, 1, std::cos(1.0), 0.5});
   const Comparison c = Of(rope, cosines);
   EXPECT_NEAR(c.max_difference, std::cos(0.01) - 0.5, 1e-15);
   EXPECT_FALSE(c.scores);
@@ -348,7 +352,7 @@ TEST(Compare, RefusesWhatCannotBeCompared) {
   nan.tensors = {{DType::kF32, {2, 2}, {0, 1, std::nan(""), 3}}};
   EXPECT_THAT(ErrorOf(SideOfTable(nan, nullptr).status()), HasSubstr("table.tensors[0].data: nan as element 2"));
   InputTable crooked;
-  crooked.content = TableContent::kBias;
+  crooked.content = InputContent::kBias;
   crooked.tensors = {{DType::kF32, {1, 2, 2}, {1, 0, -1, 0}}};
   EXPECT_THAT(ErrorOf(SideOfTable(crooked, nullptr).status()), HasSubstr("depends on the distance alone"));
 }
@@ -356,7 +360,8 @@ TEST(Compare, RefusesWhatCannotBeCompared) {
 TEST(Compare, WindowsStayWithinLimits) {
   const Side wide = Of(Rope(65536));
   EXPECT_EQ(ChooseWindow(wide, nullptr, std::nullopt, 0, kDefaultRows)->count, kMaxComparedEntries / 32768);
-  EXPECT_THAT(ErrorOf(ChooseWindow(wide, nullptr, std::nullopt, 129, kDefaultRows).status()), HasSubstr("count: 129: 1 … 128"));
+  EXPECT_THAT(ErrorOf(ChooseWindow(wide, nullptr, std::nullopt, 129, kDefaultRows).status()),
+              HasSubstr("count: 129: 1 … 128"));
   const Side end = Of(Rope(8));
   EXPECT_EQ(ChooseWindow(end, nullptr, (int64_t{1} << 31) - 3, 0, kDefaultRows)->count, 3);
   EXPECT_THAT(SpacedOut(5, 8), ElementsAre(0, 1, 2, 3, 4));
@@ -364,7 +369,7 @@ TEST(Compare, WindowsStayWithinLimits) {
     const std::vector<int64_t> indices = SpacedOut(count, 256);
     EXPECT_LE(indices.size(), 256u);
     EXPECT_EQ(indices.back(), count - 1);
-    EXPECT_TRUE(std::is_sorted(indices.begin(), indices.end(), std::less_equal<>()) );
+    EXPECT_TRUE(std::is_sorted(indices.begin(), indices.end(), std::less_equal<>()));
   }
 }
 

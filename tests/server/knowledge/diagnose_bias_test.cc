@@ -99,7 +99,7 @@ TEST(DiagnoseBias, RowConstantsOfBloomAndMptAreFree) {
     }
   }
   for (InputTensor* tensor : {&bloom, &mpt, &rows}) {
-    const auto diagnosis = Of({TableContent::kBias, {*tensor}, std::nullopt});
+    const auto diagnosis = Of({InputContent::kBias, {*tensor}, std::nullopt});
     ASSERT_NE(Found<AlibiSpec>(diagnosis), nullptr);
     EXPECT_EQ(Found<AlibiSpec>(diagnosis)->max_bias, 8);
     EXPECT_TRUE(diagnosis.faults.empty()) << FaultsOf(diagnosis);
@@ -180,7 +180,7 @@ TEST(DiagnoseBias, LearnedNumbersAndOtherThingsAreCalledSo) {
     for (size_t key = 0; key < 20; ++key)
       forgetting.values.push_back(key > query ? kMinusInfinity : static_cast<float>(sums[query] - sums[key]));
   }
-  EXPECT_THAT(Of({TableContent::kBias, {forgetting}, std::nullopt}).observations,
+  EXPECT_THAT(Of({InputContent::kBias, {forgetting}, std::nullopt}).observations,
               testing::Contains(testing::HasSubstr("forgetting_bias")));
 }
 
@@ -267,7 +267,7 @@ TEST(DiagnoseBias, T5FaultsAgainstTheExpectedTable) {
 TEST(DiagnoseBias, SlopesByThemselves) {
   const auto of = [](std::vector<double> slopes) {
     const auto count = static_cast<int64_t>(slopes.size());
-    return Of({TableContent::kSlopes, {{DType::kF32, {count}, std::move(slopes)}}, std::nullopt});
+    return Of({InputContent::kSlopes, {{DType::kF32, {count}, std::move(slopes)}}, std::nullopt});
   };
   std::vector<double> twelve = RuleSlopes(12, 8);
   for (double& slope : twelve) slope = static_cast<float>(slope);

@@ -271,7 +271,7 @@ DrawnBias DrawRight(Draw& draw) {
   out.text = Cat(made.name, " ", TextOf(window, heads));
   out.input.table = window.Table(heads, FunctionOf(made.spec, window.reach(), window.dtype));
   if (draw.Chance(0.3)) out.input.expected = *Canonicalize(made.spec);
-  if (draw.Chance(0.3)) out.input.table.content = TableContent::kUnknown;
+  if (draw.Chance(0.3)) out.input.table.content = InputContent::kUnknown;
   return out;
 }
 

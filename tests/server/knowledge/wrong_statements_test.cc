@@ -192,7 +192,7 @@ TEST(WrongStatements, AnInterpolatedMatrixIsNoBiasOfTheDistance) {
                               fy * ((1 - fx) * f(0, x0 - y1) + fx * f(0, x1 - y1)));
     }
   }
-  const auto diagnosis = Of({TableContent::kBias, {tensor}, std::nullopt});
+  const auto diagnosis = Of({InputContent::kBias, {tensor}, std::nullopt});
   EXPECT_EQ(Reproduced(diagnosis), nullptr);
   EXPECT_THAT(diagnosis.observations, testing::Contains(HasSubstr("rows differ at equal distances")));
 }
