@@ -10,7 +10,8 @@ namespace phasor::server {
 namespace {
 
 std::vector<Tick> LogarithmicTicks(double low, double high, int most) {
-  const int first = static_cast<int>(std::floor(std::log10(low) + 1e-9)), last = static_cast<int>(std::ceil(std::log10(high) - 1e-9));
+  const int first = static_cast<int>(std::floor(std::log10(low) + 1e-9)),
+            last = static_cast<int>(std::ceil(std::log10(high) - 1e-9));
   const int decades = std::max(1, last - first);
   const int step = (decades + most - 1) / most;
   std::vector<double> factors{1};

@@ -20,8 +20,8 @@ class Axis {
   // Where a value lies; values beyond the ends lie beyond them.
   double Pixel(double value) const;
   bool Shows(double value) const { return value >= low_ && value <= high_; }
-  // Steps of 1, 2 or 5 times a power of ten, at most about `most` of them (≥ 2); logarithmic: powers of ten, or 1, 2 and 5 of
-  // each where there is room.
+  // Steps of 1, 2 or 5 times a power of ten, at most about `most` of them (≥ 2); logarithmic: powers of ten, or 1, 2 and 5
+  // of each where there is room.
   std::vector<Tick> Ticks(int most) const;
 
   double low() const { return low_; }

@@ -190,7 +190,8 @@ absl::StatusOr<RowWindow> ChooseWindow(const Side& a, const Side* b, std::option
   if (start < begin || start >= end) return MakeSpecError("first_position", absl::StrCat(start), range);
   const int64_t most = std::min({kMaxComparedRows, std::max<int64_t>(1, kMaxComparedEntries / a.columns), end - start});
   if (count == 0) return RowWindow{start, std::min(table ? kMaxComparedRows : default_count, most)};
-  if (count < 1 || count > most) return MakeSpecError("count", absl::StrCat(count), absl::StrCat("1 … ", most, " of this width from there on"));
+  if (count < 1 || count > most)
+    return MakeSpecError("count", absl::StrCat(count), absl::StrCat("1 … ", most, " of this width from there on"));
   return RowWindow{start, count};
 }
 
@@ -218,7 +219,8 @@ absl::StatusOr<Comparison> Compare(const Backend& backend, const Side& a, const 
   out.transformation = FindTransformation(a, b, *ea, *eb, out.same_bits);
   if (out.transformation.kind == "identical" && out.future_difference > 0) {
     out.transformation = {};
-    out.transformation.how = "Equal for keys up to the query; keys after it get other biases. Under a causal mask nothing differs.";
+    out.transformation.how =
+        "Equal for keys up to the query; keys after it get other biases. Under a causal mask nothing differs.";
   }
   out.verdict = Verdict(a, b, window, out);
   return out;

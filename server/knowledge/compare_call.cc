@@ -80,12 +80,15 @@ v1::CompareSpecsResponse ToProto(const v1::CompareSpecsRequest& request, const S
 
 }  // namespace
 
-absl::StatusOr<v1::CompareSpecsResponse> CompareSpecs(const KnowledgeContext& context, const v1::CompareSpecsRequest& request) {
-  if (auto status = CheckRange("first_position", request.first_position(), 0, (int64_t{1} << 31) - 1); !status.ok()) return status;
+absl::StatusOr<v1::CompareSpecsResponse> CompareSpecs(const KnowledgeContext& context,
+                                                      const v1::CompareSpecsRequest& request) {
+  if (auto status = CheckRange("first_position", request.first_position(), 0, (int64_t{1} << 31) - 1); !status.ok())
+    return status;
   if (auto status = CheckRange("count", request.count(), 0, kMaxComparedRows); !status.ok()) return status;
   std::optional<int64_t> length;
   if (request.has_sequence_length()) {
-    if (auto status = CheckRange("sequence_length", request.sequence_length(), 1, kMaxSequenceLength); !status.ok()) return status;
+    if (auto status = CheckRange("sequence_length", request.sequence_length(), 1, kMaxSequenceLength); !status.ok())
+      return status;
     length = request.sequence_length();
   }
   const auto sides = ReadSides(request.a(), "a", request.b(), "b", length, context.limits);

@@ -77,7 +77,8 @@ bool WritesHalves(const Side& side) { return side.pairing == Pairing::kInterleav
 // How W_q and W_k are reordered, with PyTorch's short form where a head is all of pairs in order.
 std::string HowToPermute(const Placement& a, const Placement& b, const std::vector<int64_t>& match) {
   std::string how =
-      "In every head of W_q and W_k (and their biases) row j becomes row permutation[j] of a's; cached keys likewise by channel. "
+      "In every head of W_q and W_k (and their biases) row j becomes row permutation[j] of a's; cached keys likewise by "
+      "channel. "
       "Scores under b are then those under a; without it they are not.";
   if (a.head_dim != 2 * a.pairs || !IsIdentity(match) || a.half_split == b.half_split) return how;
   const std::string n = absl::StrCat(a.pairs);
@@ -89,9 +90,11 @@ std::string HowToPermute(const Placement& a, const Placement& b, const std::vect
 std::string HowToScale(const Side& a, double scale) {
   const std::string s = Short(scale);
   if (a.family == Family::kBias) return absl::StrCat("Every bias of b is ", s, " times that of a.");
-  if (a.family == Family::kTable) return absl::StrCat("Every entry of b is ", s, " times that of a: multiply the rows before they are added.");
-  return absl::StrCat("cos and sin of b are ", s, " times those of a: rotated queries and keys grow by ", s, ", and their products by ",
-                      Short(scale * scale), ". Where all channels rotate, multiply the softmax scale by that; cached keys by ", s, ".");
+  if (a.family == Family::kTable)
+    return absl::StrCat("Every entry of b is ", s, " times that of a: multiply the rows before they are added.");
+  return absl::StrCat("cos and sin of b are ", s, " times those of a: rotated queries and keys grow by ", s,
+                      ", and their products by ", Short(scale * scale),
+                      ". Where all channels rotate, multiply the softmax scale by that; cached keys by ", s, ".");
 }
 
 // Equal angles: only where they act may differ.
@@ -115,7 +118,8 @@ Transformation EqualRotations(const Side& a, const Side& b, const std::vector<in
     return t;
   }
   t.kind = "permuted_channels";
-  t.how = moves ? HowToPermute(pa, pb, match) : "Weights stay as they are and scores are equal, for both read the same channels.";
+  t.how = moves ? HowToPermute(pa, pb, match)
+                : "Weights stay as they are and scores are equal, for both read the same channels.";
   if (writes) {
     absl::StrAppend(&t.how, " Rotated keys are stored in another order (", WritesHalves(b) ? "b" : "a",
                     " writes pair i to channels i and i + n): reorder cached keys.");
@@ -139,9 +143,10 @@ Transformation Permuted(const Side& a, const Side& b, std::vector<int64_t> match
   } else {
     t.permutation = std::move(match);
     t.kind = "permuted_channels";
-    t.how = a.family == Family::kBias
-                ? "Head j of b has the bias of head permutation[j] of a: reorder heads, or load the slopes of the right ones."
-                : "Column j of b is column permutation[j] of a: reorder the columns, or what reads the embedding's channels.";
+    t.how =
+        a.family == Family::kBias
+            ? "Head j of b has the bias of head permutation[j] of a: reorder heads, or load the slopes of the right ones."
+            : "Column j of b is column permutation[j] of a: reorder the columns, or what reads the embedding's channels.";
   }
   if (std::abs(scale - 1) > 1e-12) {
     t.kind = "scaled_and_permuted";
@@ -152,9 +157,11 @@ Transformation Permuted(const Side& a, const Side& b, std::vector<int64_t> match
 }
 
 std::string HowToShift(const Side& a, int64_t shift) {
-  const std::string start = absl::StrCat("Position m of b is position m ", shift > 0 ? "+ " : "− ", std::abs(shift), " of a");
+  const std::string start =
+      absl::StrCat("Position m of b is position m ", shift > 0 ? "+ " : "− ", std::abs(shift), " of a");
   if (a.family == Family::kRotation) {
-    return absl::StrCat(start, ". Scores do not change where queries and keys shift alike; mixing cached keys of both does harm.");
+    return absl::StrCat(start,
+                        ". Scores do not change where queries and keys shift alike; mixing cached keys of both does harm.");
   }
   return absl::StrCat(start, ": give positions that are larger by ", shift, ", or set the spec's position_offset.");
 }
@@ -184,14 +191,16 @@ std::optional<Transformation> DividedPositions(const Side& a, const Side& b, con
   if (a.family == Family::kTable) {
     const auto* x = std::get_if<SinusoidalSpec>(&a.spec->spec);
     const auto* y = std::get_if<SinusoidalSpec>(&b.spec->spec);
-    if (x == nullptr || y == nullptr || x->layout != y->layout || x->position_offset != y->position_offset) return std::nullopt;
+    if (x == nullptr || y == nullptr || x->layout != y->layout || x->position_offset != y->position_offset)
+      return std::nullopt;
   }
   Transformation t;
   t.kind = "scaled_positions";
   t.position_factor = factor;
-  t.how = absl::StrCat("Position m of b is position ", factor < 1 ? absl::StrCat("m/", Short(1 / factor)) : absl::StrCat("m·", Short(factor)),
-                       " of a, between two whole positions for most m: the same weights see distances that they were not trained on. "
-                       "a gives b's numbers at fractional positions.");
+  t.how = absl::StrCat(
+      "Position m of b is position ", factor < 1 ? absl::StrCat("m/", Short(1 / factor)) : absl::StrCat("m·", Short(factor)),
+      " of a, between two whole positions for most m: the same weights see distances that they were not trained on. "
+      "a gives b's numbers at fractional positions.");
   if (a.family == Family::kRotation) {
     const double scale = b.resolved->attention_factor / a.resolved->attention_factor;
     if (!Near(scale, 1)) {
@@ -205,9 +214,11 @@ std::optional<Transformation> DividedPositions(const Side& a, const Side& b, con
 std::string DescribeRatios(const Side& a, const Side& b, const std::vector<double>& ratios) {
   const auto kept = std::count_if(ratios.begin(), ratios.end(), [](double r) { return Near(r, 1); });
   const double last = ratios.back();
-  const auto like_last = Near(last, 1) ? 0 : std::count_if(ratios.begin(), ratios.end(), [&](double r) { return Near(r, last); });
+  const auto like_last =
+      Near(last, 1) ? 0 : std::count_if(ratios.begin(), ratios.end(), [&](double r) { return Near(r, last); });
   std::string text = absl::StrCat(kept, " of ", ratios.size(), " pairs that turn keep their frequency");
-  if (like_last > 0) absl::StrAppend(&text, ", ", like_last, " turn ", Short(last), " times as fast (the slowest pair among them)");
+  if (like_last > 0)
+    absl::StrAppend(&text, ", ", like_last, " turn ", Short(last), " times as fast (the slowest pair among them)");
   const int64_t others = static_cast<int64_t>(ratios.size()) - kept - like_last;
   if (others > 0) {
     double low = std::numeric_limits<double>::infinity(), high = 0;
@@ -219,16 +230,19 @@ std::string DescribeRatios(const Side& a, const Side& b, const std::vector<doubl
     absl::StrAppend(&text, ", ", others, " turn ", Short(low), " to ", Short(high), " times as fast");
   }
   const double factor_a = a.resolved->attention_factor, factor_b = b.resolved->attention_factor;
-  if (factor_a != factor_b) absl::StrAppend(&text, "; the attention factor is ", Short(factor_b), " in place of ", Short(factor_a));
+  if (factor_a != factor_b)
+    absl::StrAppend(&text, "; the attention factor is ", Short(factor_b), " in place of ", Short(factor_a));
   return absl::StrCat(text, ".");
 }
 
 std::string WhyNone(const Side& a, const Side& b, const std::vector<double>& ratios) {
-  const std::string weights = "No change of weights or positions makes one of the other: use the one that the model was trained with.";
+  const std::string weights =
+      "No change of weights or positions makes one of the other: use the one that the model was trained with.";
   const AnglePlan *x = a.angles(), *y = b.angles();
   if (x == nullptr || y == nullptr || ratios.empty()) return weights;
   if (x->precision != y->precision && std::all_of(ratios.begin(), ratios.end(), [](double r) { return Near(r, 1); })) {
-    return "The same frequencies; one side rounds every angle to float32 before its cosine, which is wrong by up to half a unit in the "
+    return "The same frequencies; one side rounds every angle to float32 before its cosine, which is wrong by up to half a "
+           "unit in the "
            "last place of the angle. Use the one that the weights were trained with.";
   }
   if (x->axis_of_pair != y->axis_of_pair) return absl::StrCat("Pairs take other coordinates. ", weights);

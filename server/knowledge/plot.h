@@ -11,7 +11,7 @@
 namespace phasor::server {
 
 inline constexpr int64_t kMinPlotWidth = 320, kMaxPlotWidth = 4096, kDefaultPlotWidth = 800;
-inline constexpr int64_t kMaxCells = 256;   // of a heat map, either way
+inline constexpr int64_t kMaxCells = 256;  // of a heat map, either way
 inline constexpr int64_t kMaxCurves = 16;
 
 struct Picture {

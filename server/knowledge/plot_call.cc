@@ -21,19 +21,23 @@ absl::Status CheckRequest(const v1::PlotRequest& request) {
     return InvalidField("kind", request.kind() == 0 ? "nothing" : Cat(static_cast<int>(request.kind())),
                         "TABLE, WAVELENGTHS, SCORE_DECAY, BIAS, DIFFERENCE, SIMILARITY");
   }
-  if (!v1::PlotFormat_IsValid(request.format())) return InvalidField("format", Cat(static_cast<int>(request.format())), "SVG");
+  if (!v1::PlotFormat_IsValid(request.format()))
+    return InvalidField("format", Cat(static_cast<int>(request.format())), "SVG");
   const bool two = request.kind() == v1::PLOT_KIND_DIFFERENCE;
   if (!two && request.has_other()) return InvalidField("other", "a second encoding", "nothing but with DIFFERENCE");
-  if (request.title().size() > kMaxTitle) return InvalidField("title", Cat(request.title().size(), " bytes"), Cat("up to ", kMaxTitle, " bytes"));
+  if (request.title().size() > kMaxTitle)
+    return InvalidField("title", Cat(request.title().size(), " bytes"), Cat("up to ", kMaxTitle, " bytes"));
   struct Row {
     const char* field;
     int64_t given, lowest, highest;
   };
-  for (const Row& row : {Row{"first_position", request.first_position(), 0, kLastPosition}, Row{"count", request.count(), 0, kMaxComparedRows},
-                         Row{"trained_length", request.trained_length(), 0, kMaxSequenceLength},
-                         Row{"wanted_length", request.wanted_length(), 0, kMaxSequenceLength},
-                         Row{"sequence_length", request.has_sequence_length() ? request.sequence_length() : 1, 1, kMaxSequenceLength},
-                         Row{"width", request.width() == 0 ? kDefaultPlotWidth : request.width(), kMinPlotWidth, kMaxPlotWidth}}) {
+  for (const Row& row :
+       {Row{"first_position", request.first_position(), 0, kLastPosition},
+        Row{"count", request.count(), 0, kMaxComparedRows},
+        Row{"trained_length", request.trained_length(), 0, kMaxSequenceLength},
+        Row{"wanted_length", request.wanted_length(), 0, kMaxSequenceLength},
+        Row{"sequence_length", request.has_sequence_length() ? request.sequence_length() : 1, 1, kMaxSequenceLength},
+        Row{"width", request.width() == 0 ? kDefaultPlotWidth : request.width(), kMinPlotWidth, kMaxPlotWidth}}) {
     if (absl::Status status = CheckRange(row.field, row.given, row.lowest, row.highest); !status.ok()) return status;
   }
   return absl::OkStatus();

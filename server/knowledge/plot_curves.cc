@@ -26,7 +26,8 @@ struct Range {
 Axis AxisOver(Range range, bool logarithmic, bool room, double from, double to) {
   if (range.low > range.high) range = logarithmic ? Range{1e-16, 1} : Range{0, 1};
   if (logarithmic && room) {
-    return Axis(std::pow(10.0, std::floor(std::log10(range.low))), std::pow(10.0, std::ceil(std::log10(range.high))), true, from, to);
+    return Axis(std::pow(10.0, std::floor(std::log10(range.low))), std::pow(10.0, std::ceil(std::log10(range.high))), true,
+                from, to);
   }
   const double margin = room ? 0.04 * (range.high - range.low) : 0;
   return Axis(range.low - margin, range.high + margin, logarithmic, from, to);

@@ -37,14 +37,15 @@ void DrawCells(Svg* svg, const Grid& cells, double range, const Frame& frame) {
       const int colour = ColourOf(cells.at(row, column), range);
       int64_t end = column + 1;
       while (end < cells.columns && ColourOf(cells.at(row, end), range) == colour) ++end;
-      absl::StrAppend(&paths[static_cast<size_t>(colour)], "M", column, " ", row, "h", end - column, "v1h-", end - column, "z");
+      absl::StrAppend(&paths[static_cast<size_t>(colour)], "M", column, " ", row, "h", end - column, "v1h-", end - column,
+                      "z");
       column = end;
     }
   }
   const double sx = (frame.right - frame.left) / static_cast<double>(cells.columns);
   const double sy = (frame.bottom - frame.top) / static_cast<double>(cells.rows);
-  svg->Raw(absl::StrCat("<g class=\"cells\" shape-rendering=\"crispEdges\" transform=\"translate(", Pixel(frame.left), " ", Pixel(frame.top),
-                        ") scale(", sx, " ", sy, ")\">\n"));
+  svg->Raw(absl::StrCat("<g class=\"cells\" shape-rendering=\"crispEdges\" transform=\"translate(", Pixel(frame.left), " ",
+                        Pixel(frame.top), ") scale(", sx, " ", sy, ")\">\n"));
   for (int i = 0; i < kColours; ++i) {
     if (!paths[static_cast<size_t>(i)].empty()) {
       svg->Raw(absl::StrCat("<path class=\"c", i, "\" d=\"", paths[static_cast<size_t>(i)], "\"/>\n"));
@@ -68,7 +69,8 @@ void DrawLegend(Svg* svg, const HeatMap& map, const Frame& frame) {
     svg->Line({left + kBarWidth, at}, {left + kBarWidth + 4, at}, "tick");
     svg->Text({left + kBarWidth + 8, at + 4}, tick.label, Anchor::kStart, "ltick");
   }
-  svg->Text({svg->width() - 8, (frame.top + frame.bottom) / 2}, Fitted(map.legend, frame.bottom - frame.top, 13), Anchor::kMiddle, "axis", -90);
+  svg->Text({svg->width() - 8, (frame.top + frame.bottom) / 2}, Fitted(map.legend, frame.bottom - frame.top, 13),
+            Anchor::kMiddle, "axis", -90);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ std::string Short(double value) { return absl::StrFormat("%.4g", value); }
 
 std::string NameOf(const Side& side) {
   const std::string_view name = side.from_spec ? SchemeOf(side.spec->spec).name : "table";
-  return absl::StrCat(std::string(name), ", ", side.columns, " ", std::string(ColumnName(side.family)), side.columns == 1 ? "" : "s");
+  return absl::StrCat(std::string(name), ", ", side.columns, " ", std::string(ColumnName(side.family)),
+                      side.columns == 1 ? "" : "s");
 }
 
 std::string TitleOf(const PlotSettings& settings, std::string_view what, const Side& side) {
@@ -49,14 +50,16 @@ double LargestOf(const Grid& grid) {
 
 std::string BlocksOf(const Shrunk& shrunk, std::string_view row, std::string_view column) {
   if (shrunk.rows_per_cell == 1 && shrunk.columns_per_cell == 1) return "One cell is one value.";
-  return absl::StrCat("One cell is the mean of ", shrunk.rows_per_cell, " ", std::string(row), shrunk.rows_per_cell == 1 ? "" : "s", " by ",
-                      shrunk.columns_per_cell, " ", std::string(column), shrunk.columns_per_cell == 1 ? "" : "s", ".");
+  return absl::StrCat("One cell is the mean of ", shrunk.rows_per_cell, " ", std::string(row),
+                      shrunk.rows_per_cell == 1 ? "" : "s", " by ", shrunk.columns_per_cell, " ", std::string(column),
+                      shrunk.columns_per_cell == 1 ? "" : "s", ".");
 }
 
 std::vector<Mark> MarksOf(const PlotSettings& settings) {
   std::vector<Mark> marks;
   if (settings.trained_length > 0) {
-    marks.push_back({static_cast<double>(settings.trained_length), absl::StrCat("trained length ", settings.trained_length)});
+    marks.push_back(
+        {static_cast<double>(settings.trained_length), absl::StrCat("trained length ", settings.trained_length)});
   }
   if (settings.wanted_length > 0) {
     marks.push_back({static_cast<double>(settings.wanted_length), absl::StrCat("wanted length ", settings.wanted_length)});
@@ -76,7 +79,8 @@ const AnglePlan* FrequenciesOf(const Side& side) { return side.angles(); }
 
 }  // namespace
 
-absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window, const PlotSettings& settings) {
+absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window,
+                                  const PlotSettings& settings) {
   const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
   if (!entries.ok()) return entries.status();
   const Grid all = Joined(*entries);
@@ -93,20 +97,23 @@ absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, cons
   map.text.y_title = bias ? "distance from key to query (positions)" : "position";
   map.text.x_title = both   ? absl::StrCat("column: cos of pairs 0 to ", side.columns - 1, ", then sin of the same")
                      : bias ? "head"
-                     : side.family == Family::kRotation ? "pair" : "column";
+                     : side.family == Family::kRotation ? "pair"
+                                                        : "column";
   if (both) map.dividers.push_back(static_cast<double>(side.columns));
   const double cells_high = *std::max_element(shrunk.cells.values.begin(), shrunk.cells.values.end());
   const double cells_low = *std::min_element(shrunk.cells.values.begin(), shrunk.cells.values.end());
-  map.text.description = absl::StrCat("Heat map of ", NameOf(side), ": ", bias ? "distances " : "positions ", WindowOf(window), " from top to bottom, ",
-                                      all.columns, " columns from left to right. Values from ", Short(cells_low), " to ", Short(cells_high), ". ",
-                                      BlocksOf(shrunk, bias ? "distance" : "position", "column"));
+  map.text.description =
+      absl::StrCat("Heat map of ", NameOf(side), ": ", bias ? "distances " : "positions ", WindowOf(window),
+                   " from top to bottom, ", all.columns, " columns from left to right. Values from ", Short(cells_low),
+                   " to ", Short(cells_high), ". ", BlocksOf(shrunk, bias ? "distance" : "position", "column"));
   map.cells = std::move(shrunk.cells);
   return DrawHeatMap(map, settings.width);
 }
 
 absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side, const RowWindow& window,
                                        const PlotSettings& settings) {
-  if (side.family == Family::kBias) return MakeSpecError("", std::string(Name(side.family)), "a rotation or a table of rows");
+  if (side.family == Family::kBias)
+    return MakeSpecError("", std::string(Name(side.family)), "a rotation or a table of rows");
   const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
   if (!entries.ok()) return entries.status();
   const Grid all = Joined(*entries);
@@ -128,7 +135,8 @@ absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side,
   map.legend = "dot product of two rows";
   map.text.title = TitleOf(settings, "Similarity of positions", side);
   map.text.x_title = map.text.y_title = "position";
-  map.text.description = absl::StrCat("Dot products of the rows of ", NameOf(side), ", positions ", WindowOf(window), step > 1 ? absl::StrCat(", of which one in ", step, " is shown") : "",
+  map.text.description = absl::StrCat("Dot products of the rows of ", NameOf(side), ", positions ", WindowOf(window),
+                                      step > 1 ? absl::StrCat(", of which one in ", step, " is shown") : "",
                                       ". A position with itself: ", Short(map.cells.at(0, 0)));
   if (cells > 1) absl::StrAppend(&map.text.description, "; two different ones: at most ", Short(apart));
   map.text.description += ".";
@@ -142,7 +150,8 @@ absl::StatusOr<Picture> PlotWavelengths(const Side& side, const PlotSettings& se
                          "an encoding with frequencies (rope_…, sinusoidal, timestep) or a table of INV_FREQ");
   }
   WavelengthChart chart;
-  for (const double inv_freq : plan->inv_freq) chart.wavelengths.push_back(inv_freq > 0 ? 2 * std::numbers::pi / inv_freq : HUGE_VAL);
+  for (const double inv_freq : plan->inv_freq)
+    chart.wavelengths.push_back(inv_freq > 0 ? 2 * std::numbers::pi / inv_freq : HUGE_VAL);
   chart.trained = static_cast<double>(settings.trained_length);
   chart.wanted = static_cast<double>(settings.wanted_length);
   chart.text.title = TitleOf(settings, "Wavelengths", side);
@@ -150,18 +159,21 @@ absl::StatusOr<Picture> PlotWavelengths(const Side& side, const PlotSettings& se
   chart.text.y_title = "wavelength (positions per turn)";
   const auto [low, high] = std::minmax_element(chart.wavelengths.begin(), chart.wavelengths.end());
   std::string& text = chart.text.description;
-  text = absl::StrCat("Wavelength of each of the ", plan->pairs(), " pairs of ", std::string(side.from_spec ? SchemeOf(side.spec->spec).name : "the table"), " on a logarithmic axis: from ",
-                      Short(*low), " to ", std::isfinite(*high) ? absl::StrCat(Short(*high), " positions per turn.") : "pairs that stand still.");
+  text = absl::StrCat("Wavelength of each of the ", plan->pairs(), " pairs of ",
+                      std::string(side.from_spec ? SchemeOf(side.spec->spec).name : "the table"),
+                      " on a logarithmic axis: from ", Short(*low), " to ",
+                      std::isfinite(*high) ? absl::StrCat(Short(*high), " positions per turn.") : "pairs that stand still.");
   for (const auto& [name, length] : {std::pair("trained", chart.trained), std::pair("wanted", chart.wanted)}) {
     if (length > 0) {
-      absl::StrAppend(&text, " ", CountUnfinished(chart.wavelengths, length), " of them never complete a turn within the ", name, " length of ",
-                      Label(length), " positions.");
+      absl::StrAppend(&text, " ", CountUnfinished(chart.wavelengths, length), " of them never complete a turn within the ",
+                      name, " length of ", Label(length), " positions.");
     }
   }
   return DrawWavelengths(chart, settings.width);
 }
 
-absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, const RowWindow& window, const PlotSettings& settings) {
+absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, const RowWindow& window,
+                                  const PlotSettings& settings) {
   if (side.family == Family::kBias) return PlotBias(backend, side, window, settings);
   if (side.family != Family::kRotation || side.angles() == nullptr) {
     return MakeSpecError("", std::string(side.table_type ? "a table" : Name(side.family)), "a rotation's spec, or a bias");
@@ -187,14 +199,16 @@ absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, cons
   chart.text.x_title = "distance from key to query (positions)";
   chart.text.y_title = "mean over pairs of A²·cos(distance·inv_freq)";
   const int64_t half = HalfDistance(curve);
-  chart.text.description = absl::StrCat("Score of a query and an equal key by their distance, ", WindowOf(window), ", under ", NameOf(side), ": ",
-                                        Short(curve.y.front()), " at ", window.first, half >= 0 ? absl::StrCat(", less than half of it first at ", half) : "", ", lowest ",
+  chart.text.description = absl::StrCat("Score of a query and an equal key by their distance, ", WindowOf(window),
+                                        ", under ", NameOf(side), ": ", Short(curve.y.front()), " at ", window.first,
+                                        half >= 0 ? absl::StrCat(", less than half of it first at ", half) : "", ", lowest ",
                                         Short(lowest), " at ", lowest_at, ", ", Short(curve.y.back()), " at the end.");
   chart.curves.push_back(std::move(curve));
   return DrawCurves(chart, settings.width);
 }
 
-absl::StatusOr<Picture> PlotBias(const Backend& backend, const Side& side, const RowWindow& window, const PlotSettings& settings) {
+absl::StatusOr<Picture> PlotBias(const Backend& backend, const Side& side, const RowWindow& window,
+                                 const PlotSettings& settings) {
   if (side.family != Family::kBias) return MakeSpecError("", std::string(Name(side.family)), "a bias by distance");
   const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
   if (!entries.ok()) return entries.status();
@@ -215,9 +229,10 @@ absl::StatusOr<Picture> PlotBias(const Backend& backend, const Side& side, const
   chart.text.x_title = "distance from key back to query (positions)";
   chart.text.y_title = "bias added to the score";
   const auto last = [&](const Curve& curve) { return absl::StrCat(Short(curve.y.back()), " for ", curve.label); };
-  chart.text.description = absl::StrCat("Bias of ", NameOf(side), " by distance, ", WindowOf(window), ", a curve for ",
-                                        shown < side.columns ? absl::StrCat(shown, " of ", side.columns) : "each", shown < side.columns ? " heads" : " head",
-                                        ". At the end: ", last(chart.curves.front()));
+  chart.text.description =
+      absl::StrCat("Bias of ", NameOf(side), " by distance, ", WindowOf(window), ", a curve for ",
+                   shown < side.columns ? absl::StrCat(shown, " of ", side.columns) : "each",
+                   shown < side.columns ? " heads" : " head", ". At the end: ", last(chart.curves.front()));
   if (shown > 1) absl::StrAppend(&chart.text.description, ", ", last(chart.curves.back()));
   chart.text.description += ".";
   return DrawCurves(chart, settings.width);

@@ -23,16 +23,20 @@ struct PlotSettings {
 // All errors are those of EntriesOf, or a SpecError without a field that says which subjects the picture takes.
 
 // Positions by columns; of rotations the cosines, then the sines; of biases distances by heads.
-absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window, const PlotSettings& settings);
+absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window,
+                                  const PlotSettings& settings);
 // Dot products of rows, of up to kMaxCells evenly spaced positions.
 absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side, const RowWindow& window,
                                        const PlotSettings& settings);
 // Of encodings with frequencies.
 absl::StatusOr<Picture> PlotWavelengths(const Side& side, const PlotSettings& settings);
-// Of rotations the mean over pairs of A²·cos(distance·inv_freq), which is the score of equal queries and keys; else the bias.
-absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, const RowWindow& window, const PlotSettings& settings);
+// Of rotations the mean over pairs of A²·cos(distance·inv_freq), which is the score of equal queries and keys; else the
+// bias.
+absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, const RowWindow& window,
+                                  const PlotSettings& settings);
 // A curve per head, of up to kMaxCurves evenly spaced ones.
-absl::StatusOr<Picture> PlotBias(const Backend& backend, const Side& side, const RowWindow& window, const PlotSettings& settings);
+absl::StatusOr<Picture> PlotBias(const Backend& backend, const Side& side, const RowWindow& window,
+                                 const PlotSettings& settings);
 // Largest difference and root mean square by position, of comparable sides.
 absl::StatusOr<Picture> PlotDifference(const Backend& backend, const Side& a, const Side& b, const RowWindow& window,
                                        const PlotSettings& settings);

@@ -83,11 +83,12 @@ class Rotator {
   double Score(const std::vector<double>& q, const std::vector<double>& k, int64_t i, int64_t j) const {
     double score = 0;
     for (int64_t p = 0; p < pairs_; ++p) {
-      const size_t x = static_cast<size_t>(half_split_ ? p : 2 * p), y = static_cast<size_t>(half_split_ ? p + pairs_ : 2 * p + 1);
+      const size_t x = static_cast<size_t>(half_split_ ? p : 2 * p),
+                   y = static_cast<size_t>(half_split_ ? p + pairs_ : 2 * p + 1);
       const double ci = entries_.first.at(i, p), si = entries_.second.at(i, p);
       const double cj = entries_.first.at(j, p), sj = entries_.second.at(j, p);
-      score += Decay(p, i - j) * ((q[x] * ci - q[y] * si) * (k[x] * cj - k[y] * sj) +
-                                  (q[y] * ci + q[x] * si) * (k[y] * cj + k[x] * sj));
+      score += Decay(p, i - j) *
+               ((q[x] * ci - q[y] * si) * (k[x] * cj - k[y] * sj) + (q[y] * ci + q[x] * si) * (k[y] * cj + k[x] * sj));
     }
     return score;
   }

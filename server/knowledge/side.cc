@@ -59,7 +59,9 @@ absl::Status FillFromPlan(Side* side) {
     if (std::holds_alternative<BucketPlan>(plan)) {
       return MakeSpecError("spec.weights", "nothing", "the learned table: without it there are only bucket numbers");
     }
-    return MakeSpecError("spec", absl::StrCat(Absl(SchemeOf(spec).name), ", whose values depend on more than a position or a distance"), kComparable);
+    return MakeSpecError(
+        "spec", absl::StrCat(Absl(SchemeOf(spec).name), ", whose values depend on more than a position or a distance"),
+        kComparable);
   }
   side->family = Family::kBias;
   side->columns = VectorsOf(*bias);
@@ -128,8 +130,7 @@ absl::StatusOr<Side> SideOfSpec(const CanonicalSpec& spec, std::optional<int64_t
 
 absl::StatusOr<Entries> EntriesOf(const Backend& backend, const Side& side, int64_t first, int64_t count, DType dtype) {
   if (first < side.first_row || count > side.rows - (first - side.first_row)) {
-    return MakeSpecError(side.table_type ? "table" : "spec",
-                         absl::StrCat(first, " … ", first + count - 1),
+    return MakeSpecError(side.table_type ? "table" : "spec", absl::StrCat(first, " … ", first + count - 1),
                          absl::StrCat("rows ", side.first_row, " … ", side.first_row + side.rows - 1));
   }
   if (side.resolved) return Compute(backend, side, first, count, dtype);

@@ -40,15 +40,15 @@ struct Entries {
 
 struct Side {
   Family family = Family::kRotation;
-  int64_t columns = 0;                     // pairs, columns or heads
-  std::optional<CanonicalSpec> spec;       // where the numbers come from, unless they were given
-  std::optional<Resolved> resolved;        // with `spec`
-  bool from_spec = false;                  // else `spec` was made from given frequencies or slopes
-  std::optional<DType> table_type;         // of a table whose entries are `given`
-  Entries given;                           // rows first_row …
-  int64_t first_row = 0;                   // position (or −distance) of the first given row
-  int64_t rows = int64_t{1} << 31;         // how many there are from first_row on
-  std::optional<Pairing> pairing;          // of rotations, where it is known
+  int64_t columns = 0;                // pairs, columns or heads
+  std::optional<CanonicalSpec> spec;  // where the numbers come from, unless they were given
+  std::optional<Resolved> resolved;   // with `spec`
+  bool from_spec = false;             // else `spec` was made from given frequencies or slopes
+  std::optional<DType> table_type;    // of a table whose entries are `given`
+  Entries given;                      // rows first_row …
+  int64_t first_row = 0;              // position (or −distance) of the first given row
+  int64_t rows = int64_t{1} << 31;    // how many there are from first_row on
+  std::optional<Pairing> pairing;     // of rotations, where it is known
   std::optional<XposScale> xpos;
 
   const RopeSpec* rope() const { return spec ? std::get_if<RopeSpec>(&spec->spec) : nullptr; }

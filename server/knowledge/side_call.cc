@@ -22,7 +22,8 @@ absl::Status AtSide(const v1::ComparedSide& message, std::string_view path, cons
   if (IsOfRequest(error->field)) return InvalidField(error->field, error->given, error->allowed);
   std::string field = error->field;
   constexpr std::string_view kSpec = "spec";
-  if (message.has_config_json() && (field == kSpec || field.starts_with("spec."))) field.replace(0, kSpec.size(), "config_json");
+  if (message.has_config_json() && (field == kSpec || field.starts_with("spec.")))
+    field.replace(0, kSpec.size(), "config_json");
   return InvalidField(field.empty() ? std::string(path) : Cat(path, ".", field), error->given, error->allowed);
 }
 
@@ -32,8 +33,10 @@ absl::StatusOr<Side> ReadSide(const v1::ComparedSide& message, std::string_view 
     return InvalidField(path, "nothing", "a spec, the text of a config.json or a table");
   }
   if (message.has_table()) {
-    if (message.compat_f32()) return InvalidField(Cat(path, ".compat_f32"), "true", "false for a table, which is computed already");
-    if (!message.layer_type().empty()) return InvalidField(Cat(path, ".layer_type"), message.layer_type(), "nothing for a table");
+    if (message.compat_f32())
+      return InvalidField(Cat(path, ".compat_f32"), "true", "false for a table, which is computed already");
+    if (!message.layer_type().empty())
+      return InvalidField(Cat(path, ".layer_type"), message.layer_type(), "nothing for a table");
     const auto table = ReadInputTable(message.table(), Cat(path, ".table"));
     if (!table.ok()) return table.status();
     auto side = SideOfTable(*table, other);
@@ -42,7 +45,8 @@ absl::StatusOr<Side> ReadSide(const v1::ComparedSide& message, std::string_view 
   const auto layer = ReadLayer(message, path, limits);
   if (!layer.ok()) return layer.status();
   if (layer->lacks_weights) {
-    return InvalidField(Cat(path, ".config_json"), Cat(SchemeOf(layer->spec.spec).name, ", whose numbers are in the checkpoint"),
+    return InvalidField(Cat(path, ".config_json"),
+                        Cat(SchemeOf(layer->spec.spec).name, ", whose numbers are in the checkpoint"),
                         "a spec with its weights, or a table");
   }
   auto side = SideOfSpec(layer->spec, sequence_length, message.compat_f32() ? Precision::kCompatF32 : Precision::kExact);

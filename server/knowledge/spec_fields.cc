@@ -45,7 +45,8 @@ std::string ValueOf(const Message& message, const FieldDescriptor& field, int in
       return absl::StrCat("\"", r.GetEnum(message, &field)->name(), "\"");
     case FieldDescriptor::CPPTYPE_STRING: {
       const std::string text = one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index);
-      return absl::StrCat("\"", field.type() == FieldDescriptor::TYPE_BYTES ? absl::BytesToHexString(text) : absl::CEscape(text), "\"");
+      return absl::StrCat(
+          "\"", field.type() == FieldDescriptor::TYPE_BYTES ? absl::BytesToHexString(text) : absl::CEscape(text), "\"");
     }
     default:
       return "?";
@@ -66,8 +67,9 @@ void Collect(const Message& message, const std::string& path, Leaves* leaves) {
         leaves->emplace_back(place, ValueOf(message, *field, field->is_repeated() ? i : -1));
         continue;
       }
-      Collect(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i) : reflection.GetMessage(message, field),
-              place, leaves);
+      Collect(
+          field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i) : reflection.GetMessage(message, field),
+          place, leaves);
     }
   }
 }

@@ -40,11 +40,21 @@ std::string Escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
       default:
         if (static_cast<unsigned char>(c) >= 0x20) out += c;
     }
@@ -82,8 +92,8 @@ void Svg::Style(std::string_view light, std::string_view dark) {
 }
 
 void Svg::Text(Point at, std::string_view text, Anchor anchor, std::string_view css_class, double turn_degrees) {
-  absl::StrAppend(&body_, "<text x=\"", Pixel(at.x), "\" y=\"", Pixel(at.y), "\" text-anchor=\"", Absl(Name(anchor)), "\" class=\"",
-                  Absl(css_class), "\"");
+  absl::StrAppend(&body_, "<text x=\"", Pixel(at.x), "\" y=\"", Pixel(at.y), "\" text-anchor=\"", Absl(Name(anchor)),
+                  "\" class=\"", Absl(css_class), "\"");
   if (turn_degrees != 0) {
     absl::StrAppend(&body_, " transform=\"rotate(", Pixel(turn_degrees), " ", Pixel(at.x), " ", Pixel(at.y), ")\"");
   }
@@ -91,18 +101,18 @@ void Svg::Text(Point at, std::string_view text, Anchor anchor, std::string_view 
 }
 
 void Svg::Line(Point from, Point to, std::string_view css_class) {
-  absl::StrAppend(&body_, "<line x1=\"", Pixel(from.x), "\" y1=\"", Pixel(from.y), "\" x2=\"", Pixel(to.x), "\" y2=\"", Pixel(to.y),
-                  "\" class=\"", Absl(css_class), "\"/>\n");
+  absl::StrAppend(&body_, "<line x1=\"", Pixel(from.x), "\" y1=\"", Pixel(from.y), "\" x2=\"", Pixel(to.x), "\" y2=\"",
+                  Pixel(to.y), "\" class=\"", Absl(css_class), "\"/>\n");
 }
 
 void Svg::Rectangle(Point corner, double width, double height, std::string_view css_class) {
-  absl::StrAppend(&body_, "<rect x=\"", Pixel(corner.x), "\" y=\"", Pixel(corner.y), "\" width=\"", Pixel(width), "\" height=\"",
-                  Pixel(height), "\" class=\"", Absl(css_class), "\"/>\n");
+  absl::StrAppend(&body_, "<rect x=\"", Pixel(corner.x), "\" y=\"", Pixel(corner.y), "\" width=\"", Pixel(width),
+                  "\" height=\"", Pixel(height), "\" class=\"", Absl(css_class), "\"/>\n");
 }
 
 void Svg::Circle(Point centre, double radius, std::string_view css_class) {
-  absl::StrAppend(&body_, "<circle cx=\"", Pixel(centre.x), "\" cy=\"", Pixel(centre.y), "\" r=\"", Pixel(radius), "\" class=\"",
-                  Absl(css_class), "\"/>\n");
+  absl::StrAppend(&body_, "<circle cx=\"", Pixel(centre.x), "\" cy=\"", Pixel(centre.y), "\" r=\"", Pixel(radius),
+                  "\" class=\"", Absl(css_class), "\"/>\n");
 }
 
 void Svg::Polyline(const std::vector<Point>& points, std::string_view css_class) {
@@ -115,9 +125,10 @@ void Svg::Polyline(const std::vector<Point>& points, std::string_view css_class)
 
 std::string Svg::Finish() const {
   const std::string w = Pixel(width_), h = Pixel(height_);
-  return absl::StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h,
-                      "\" viewBox=\"0 0 ", w, " ", h, "\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">",
-                      Escaped(title_), "</title>\n<desc id=\"description\">", Escaped(description_), "</desc>\n<style>", light_,
+  return absl::StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w,
+                      "\" height=\"", h, "\" viewBox=\"0 0 ", w, " ", h,
+                      "\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">", Escaped(title_),
+                      "</title>\n<desc id=\"description\">", Escaped(description_), "</desc>\n<style>", light_,
                       "@media (prefers-color-scheme:dark){", dark_, "}</style>\n", body_, "</svg>\n");
 }
 

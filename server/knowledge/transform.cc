@@ -1,11 +1,12 @@
 // Whether one encoding can be made from another, and how.
+#include "server/knowledge/transform.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "server/knowledge/compare.h"
-#include "server/knowledge/transform.h"
 
 namespace phasor::server {
 namespace {
@@ -54,9 +55,8 @@ std::vector<double> Signatures(const std::vector<const Grid*>& halves, double sc
 std::vector<int64_t> OrderOf(const std::vector<double>& values) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
-    return values[static_cast<size_t>(x)] < values[static_cast<size_t>(y)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t x, int64_t y) { return values[static_cast<size_t>(x)] < values[static_cast<size_t>(y)]; });
   return order;
 }
 

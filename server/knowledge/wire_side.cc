@@ -90,7 +90,7 @@ absl::StatusOr<InputTable> ReadInputTable(const v1::TableInput& message, std::st
     return InvalidField(Cat(path, ".tensors"), Cat(message.tensors_size(), " tensors"), "one, or cosines and sines");
   }
   if (!v1::TableContent_IsValid(message.content())) {
-    return InvalidField(Cat(path, ".content"), Cat(static_cast<int>(message.content())), "a TableContent");
+    return InvalidField(Cat(path, ".content"), Cat(static_cast<int>(message.content())), "a InputContent");
   }
   table.content = static_cast<InputContent>(message.content());
   for (int i = 0; i < message.tensors_size(); ++i) {
