@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 import zipfile
 
 PHASOR, PHASORD, MODELS = sys.argv.pop(1), sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
@@ -125,6 +126,62 @@ class Cli(unittest.TestCase):
         arguments = ["--json", "resolve", "--length", "5000"]
         large, small = (json.loads(run(*arguments, p).stdout)["layers"] for p in (path, GGUF / "phi-3-mini-128k-instruct.gguf"))
         self.assertEqual(large, small)
+
+    def test_compare_tells_what_differs(self):
+        two = ["rope_default", "head_dim=128", "--", "rope_linear", "head_dim=128", "factor=4"]
+        answer = json.loads(run("--json", "compare", *two).stdout)
+        self.assertEqual(answer["transformation"]["kind"], "scaled_positions")
+        self.assertEqual(answer["transformation"]["position_factor"], 0.25)
+        self.assertEqual([f["field"] for f in answer["fields"]], ["rope.default_schedule", "rope.linear.factor"])
+        quoted = json.loads(run("--json", "compare", "rope_default head_dim=128", "rope_linear head_dim=128 factor=4").stdout)
+        self.assertEqual(answer, quoted)
+        text = run("compare", *two).stdout.decode()
+        for word in ("They differ by up to", "rope.linear.factor", "bf16", "random unit vectors", "From A to B: scaled_positions"):
+            self.assertIn(word, text)
+        pairing = json.loads(run("--json", "compare", "rope_default", "head_dim=8", "--", "rope_default", "head_dim=8", "pairing=interleaved").stdout)
+        self.assertEqual([int(c) for c in pairing["transformation"]["permutation"]], [0, 4, 1, 5, 2, 6, 3, 7])
+
+    def test_compare_reads_configurations_and_tables(self):
+        path, table = self.config("llama-2-7b"), self.folder / "t.npz"
+        run("table", path, "--positions", "0:64", "--dtype", "f32", "-o", table)
+        answer = json.loads(run("--json", "compare", table, path).stdout)
+        self.assertEqual(answer["max_ulps"], 0)
+        self.assertEqual(answer["transformation"]["kind"], "identical")
+        self.assertIn("rope.base", run("compare", path, self.config("llama-3-1-8b")).stdout.decode())
+
+    def test_compare_refuses_what_cannot_be_compared(self):
+        self.assertIn("a bias by distance beside a rotation", run("compare", "rope_default", "head_dim=8", "--", "alibi", "num_heads=8", check=1).stderr.decode())
+        run("compare", "rope_default", "head_dim=8", check=2)
+        run("compare", "rope_default", "head_dim=8", "alibi", "num_heads=8", "alibi", "num_heads=8", check=2)
+        run("compare", "--positions", "0:8:2", "alibi", "num_heads=8", "alibi", "num_heads=8", check=2)
+
+    def test_plot_writes_pictures(self):
+        rope, alibi = ["rope_default", "head_dim=64"], ["alibi", "num_heads=12"]
+        wide = [*rope, "--", "rope_linear", "head_dim=64", "factor=4"]
+        names = "{http://www.w3.org/2000/svg}"
+        for kind, subject in (("table", rope), ("wavelengths", rope), ("decay", rope), ("similarity", rope), ("bias", alibi), ("difference", wide)):
+            path = self.folder / f"{kind}.svg"
+            said = run("plot", "-o", path, "--trained", "4096", kind, *subject).stderr.decode().strip()
+            picture = xml.etree.ElementTree.fromstring(path.read_bytes())  # well-formed
+            self.assertEqual(picture.find(names + "desc").text, said, kind)
+            self.assertTrue(picture.find(names + "title").text, kind)
+            self.assertIn("prefers-color-scheme:dark", picture.find(names + "style").text, kind)
+            axes = [t for t in picture.iter(names + "text") if t.get("class") == "axis"]
+            self.assertGreaterEqual(len(axes), 2, kind)
+        bias = xml.etree.ElementTree.parse(self.folder / "bias.svg")
+        self.assertEqual(len([g for g in bias.iter(names + "g") if g.get("class") == "series"]), 12)
+        waves = xml.etree.ElementTree.parse(self.folder / "wavelengths.svg")
+        self.assertEqual(len(list(waves.iter(names + "circle"))), 32)
+        unseen = [c for c in waves.iter(names + "circle") if c.get("class") == "unseen"]
+        self.assertEqual(len(unseen), sum(2 * math.pi * 10000 ** (i / 32) > 4096 for i in range(32)))
+        self.assertEqual(run("plot", "-o", "-", "bias", *alibi).stdout[:5], b"<?xml")
+
+    def test_plot_refuses_other_formats_and_subjects(self):
+        self.assertIn(".svg", run("plot", "-o", self.folder / "x.png", "table", "rope_default", "head_dim=8", check=2).stderr.decode())
+        run("plot", "-o", self.folder / "x.svg", "nonsense", "rope_default", "head_dim=8", check=2)
+        run("plot", "-o", self.folder / "x.svg", "difference", "rope_default", "head_dim=8", check=2)
+        self.assertIn("a bias by distance", run("plot", "-o", self.folder / "x.svg", "bias", "rope_default", "head_dim=8", check=1).stderr.decode())
+        self.assertFalse((self.folder / "x.svg").exists())
 
     def test_layer_types_are_asked_for(self):
         path = self.config("gemma-3-4b-it")
