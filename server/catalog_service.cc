@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/encodings/encoding.h"
 #include "server/knowledge/calls.h"
+#include "server/knowledge/scheme_card.h"
 #include "server/resolve/gguf_model.h"
 #include "server/resolve/model_config.h"
 #include "server/services.h"
@@ -25,41 +26,9 @@ using RawService =
     Base::WithRawMethod_ListSchemes<Base::WithRawMethod_GetScheme<Base::WithRawMethod_ResolveModel<RawKnowledge>>>;
 using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
 
-void Summarize(const Scheme& scheme, v1::SchemeSummary* summary) {
-  summary->set_name(std::string(scheme.name));
-  summary->set_title(std::string(scheme.card->title));
-  summary->set_family(std::string(scheme.family));
-  summary->set_needs_sequence_length(scheme.needs_sequence_length);
-  summary->set_summary(std::string(scheme.card->summary));
-}
-
 v1::ListSchemesResponse ListSchemes() {
   v1::ListSchemesResponse response;
-  for (const Scheme* scheme : Schemes()) Summarize(*scheme, response.add_schemes());
-  return response;
-}
-
-absl::StatusOr<v1::GetSchemeResponse> GetScheme(const v1::GetSchemeRequest& request) {
-  const Scheme* scheme = FindScheme(request.name());
-  if (scheme == nullptr) {
-    const std::string names =
-        absl::StrJoin(Schemes(), ", ", [](std::string* out, const Scheme* each) { Append(out, each->name); });
-    return ResourceNotFound("name", "phasor.v1.Scheme", request.name(), names);
-  }
-  const Card& card = *scheme->card;
-  v1::GetSchemeResponse response;
-  Summarize(*scheme, response.mutable_scheme());
-  response.set_formula(std::string(card.formula));
-  for (const ParameterCard& parameter : card.parameters) {
-    v1::ParameterCard* out = response.add_parameters();
-    out->set_name(std::string(parameter.name));
-    out->set_meaning(std::string(parameter.meaning));
-    out->set_default_value(std::string(parameter.default_value));
-    out->set_range(std::string(parameter.range));
-  }
-  response.set_used_by(std::string(card.used_by));
-  response.set_pitfalls(std::string(card.pitfalls));
-  response.set_source(std::string(card.source));
+  for (const Scheme* scheme : Schemes()) SummarizeScheme(*scheme, response.add_schemes());
   return response;
 }
 
@@ -333,7 +302,7 @@ ServiceMethods MakeCatalogService(ServiceContext* context) {
     raw->RequestGetScheme(call, request, writer, queue, queue, tag);
   };
   get.handle =
-      Immediate<v1::GetSchemeRequest>([](const v1::GetSchemeRequest& request, const Reply&) { return GetScheme(request); });
+      Immediate<v1::GetSchemeRequest>([](const v1::GetSchemeRequest& request, const Reply&) { return MakeSchemeCard(request); });
   made.methods.push_back(std::move(get));
 
   Method resolve;
