@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "client/cli/card_pages.h"
+#include "client/cli/card_text.h"
 #include "client/cli/spec_arg.h"
 #include "client/cli/tool.h"
 
@@ -27,23 +29,31 @@ absl::Status RunSchemes(Tool& tool) {
   return tool.Print(text);
 }
 
-absl::Status RunCard(Tool& tool, const std::string& name) {
+struct CardArgs {
+  std::string name;
+  CardSizeArgs size;
+  bool all = false;
+  std::string output;
+};
+
+absl::Status RunCard(Tool& tool, const CardArgs& args) {
+  if (args.all) {
+    if (!args.name.empty()) return UsageError(absl::StrCat("SCHEME: given ", args.name, "; allowed: none with --all"));
+    if (args.output.empty()) return UsageError("--output: given nothing; allowed: a folder, with --all");
+    return WriteCardPages(tool, args.size, args.output);
+  }
+  if (args.name.empty()) return UsageError("SCHEME: given nothing; allowed: a name as `phasor schemes` lists it, or --all");
+  if (!args.output.empty()) return UsageError("--output: given without --all; allowed: with --all");
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
   v1::GetSchemeRequest request;
-  request.set_name(name);
+  request.set_name(args.name);
+  request.set_positions(args.size.positions);
+  request.set_width(args.size.width);
+  request.set_heads(args.size.heads);
   auto card = (*client)->GetScheme(request);
   if (!card.ok()) return card.status();
-  if (tool.json) return tool.PrintJson(*card);
-  std::string text = absl::StrCat(card->scheme().title(), "  (", card->scheme().name(), ")\n\n", card->scheme().summary(),
-                                  "\n\nFormula\n  ", card->formula(), "\n\nParameters\n");
-  for (const v1::ParameterCard& parameter : card->parameters()) {
-    absl::StrAppend(&text, "  ", parameter.name(), ": ", parameter.meaning(), "\n      default ", parameter.default_value(),
-                    "; range ", parameter.range(), "\n");
-  }
-  absl::StrAppend(&text, "\nUsed by\n  ", card->used_by(), "\n\nHow it goes wrong\n  ", card->pitfalls(), "\n\nSource\n  ",
-                  card->source(), "\n");
-  return tool.Print(text);
+  return tool.json ? tool.PrintJson(*card) : tool.Print(CardText(*card));
 }
 
 std::string LayerRanges(const google::protobuf::RepeatedField<int64_t>& layers) {
@@ -142,10 +152,18 @@ Command AddSchemes(CLI::App& app, Tool& tool) {
 }
 
 Command AddCard(CLI::App& app, Tool& tool) {
-  auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("card", "Explain a scheme: formula, parameters, users, pitfalls");
-  command->add_option("SCHEME", *name, "Name as `phasor schemes` lists it")->required();
-  return {command, [name, &tool] { return RunCard(tool, *name); }};
+  auto args = std::make_shared<CardArgs>();
+  CLI::App* command = app.add_subcommand("card", "Explain a scheme: formula, parameters, users, costs, failures, programs");
+  command->footer(
+      "  phasor card rope_yarn\n  phasor card alibi --positions 32768 --heads 40\n"
+      "  phasor card --all -o cards/      every card as a page, with an index and a poster");
+  command->add_option("SCHEME", args->name, "Name as `phasor schemes` lists it");
+  command->add_option("--positions", args->size.positions, "Size that costs are computed for (default 4096)");
+  command->add_option("--width", args->size.width, "Width of a head, or of a row of an absolute table (default 128)");
+  command->add_option("--heads", args->size.heads, "Heads (default 32)");
+  command->add_flag("--all", args->all, "Write pages of all schemes: needs -o");
+  command->add_option("-o,--output", args->output, "Folder for the pages");
+  return {command, [args, &tool] { return RunCard(tool, *args); }};
 }
 
 Command AddResolve(CLI::App& app, Tool& tool) {

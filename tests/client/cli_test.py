@@ -74,6 +74,24 @@ class Cli(unittest.TestCase):
             self.assertTrue(card["formula"] and card["source"] and card["pitfalls"], name)
         self.assertIn("rope_yarn", run("card", "nonsense", check=1).stderr.decode())
 
+    def test_card_is_wrapped_and_counts_costs(self):
+        for name in ("rope_yarn", "alibi", "shaw", "learned"):
+            text = run("card", name).stdout.decode()
+            prose, examples = text.split("\nExample, pytorch\n")
+            for section in ("Formula", "LaTeX", "Parameters", "Used by", "How far it carries", "Costs", "When it fails"):
+                self.assertIn(f"\n{section}\n", prose, name)
+            self.assertIn("\nExample, c++\n", examples)
+            for line in prose.split("\n"):
+                self.assertTrue(len(line) <= 100 or " " not in line.strip(), line)
+        costs = {c["what"]: c for c in json.loads(run("--json", "card", "alibi", "--positions", "1000", "--heads", "8").stdout)["costs"]}
+        self.assertEqual(costs["bias, full"]["bytes"], 8 * 1000 * 1000 * 4)
+        self.assertIn("30.5 MiB", run("card", "alibi", "--positions", "1000", "--heads", "8").stdout.decode())
+        refused = run("card", "alibi", "--width", "70000", check=1).stderr.decode()
+        for word in ("width", "70000", "65536"):
+            self.assertIn(word, refused)
+        for arguments in ([], ["--all"], ["alibi", "--all", "-o", "x"], ["alibi", "-o", "x"]):
+            self.assertNotEqual(run("card", *arguments, check=2).stderr, b"", arguments)
+
     def test_resolve_reads_file_pipe_and_inline(self):
         path = self.config("llama-3-1-8b")
         texts = [run("resolve", path).stdout, run("resolve", "-", stdin=path.read_bytes()).stdout, run("resolve", path.read_text()).stdout]
