@@ -159,6 +159,7 @@ std::optional<BucketFit> FitBuckets(const BiasCurve& curve, int64_t origin) {
 }
 
 std::optional<DebertaBuckets> FitDebertaBuckets(const BiasCurve& curve) {
+  const auto steps = static_cast<int64_t>(Steps(curve).size());
   const int64_t reach = std::max(-curve.first, curve.first + curve.count - 1);
   for (const int64_t buckets : {256, 128, 64, 32, 512, 16}) {
     // Enough distances that share a value, else any bias would do.
@@ -167,7 +168,12 @@ std::optional<DebertaBuckets> FitDebertaBuckets(const BiasCurve& curve) {
       if (most - 1 <= buckets / 2) continue;
       const LogBuckets index(buckets, most);
       std::vector<double> table;
-      if (FillTable(curve, 0, index, index.rows(), &table)) return DebertaBuckets{buckets, most};
+      if (!FillTable(curve, 0, index, index.rows(), &table)) continue;
+      // A flat end fits any buckets: most of their boundaries must be there.
+      int64_t boundaries = 0;
+      for (int64_t i = 1; i < curve.count; ++i)
+        boundaries += index.at(curve.first + i) != index.at(curve.first + i - 1) ? 1 : 0;
+      if (10 * steps >= 9 * boundaries) return DebertaBuckets{buckets, most};
     }
   }
   return std::nullopt;
