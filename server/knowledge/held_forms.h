@@ -32,7 +32,7 @@ struct HeldForm {
   std::string note;
 };
 
-// The rows of a tile of the server's cache.
+// The rows of a tile of the server's cache (kTileRows of table_cache.h, which this room does not include).
 inline constexpr int64_t kTileRowsHeld = 4096;
 
 // Every form, the one to take first where the kernel may choose. Empty where nothing is held: terms of which only a

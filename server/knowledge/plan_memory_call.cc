@@ -1,19 +1,16 @@
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "server/bias_parser.h"
 #include "server/grpc_status.h"
 #include "server/knowledge/calls.h"
 #include "server/knowledge/memory_plan.h"
 #include "server/knowledge/wire_side.h"
 #include "server/spec_parser.h"
-#include "server/table_cache.h"
 #include "server/text.h"
 
 namespace phasor::server {
 namespace {
-
-static_assert(kTileRowsHeld == kTileRows);
 
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 
@@ -30,9 +27,13 @@ absl::StatusOr<Load> ReadLoad(const v1::PlanMemoryRequest& request) {
     if (auto s = CheckRange("batch", request.batch(), 1, kMostSequences); !s.ok()) return s;
     load.batch = request.batch();
   }
-  const auto dtype = ParseValueType(request.dtype());
-  if (!dtype.ok()) return dtype.status();
-  load.element_bytes = SizeOf(*dtype);
+  const v1::Dtype dtype = request.dtype() == v1::DTYPE_UNSPECIFIED ? v1::DTYPE_F32 : request.dtype();
+  if (dtype < v1::DTYPE_F64 || dtype > v1::DTYPE_BF16) {
+    const std::string& name = v1::Dtype_Name(dtype);
+    return InvalidField("dtype", name.empty() ? Cat(static_cast<int>(dtype)) : name,
+                        "DTYPE_F64, DTYPE_F32, DTYPE_F16, DTYPE_BF16");
+  }
+  load.element_bytes = SizeOf(static_cast<DType>(dtype));
   return load;
 }
 
