@@ -5,7 +5,7 @@ namespace {
 
 constexpr FailureDetail kShawFailures[] = {
     {"Left and right context are exchanged.", "BERT counts rows by query − key, Shaw by key − query.",
-     "A table with one row set: which neighbour gets it?", "key_minus_query."},
+     "Set one row of the table and see which neighbour gets it.", "key_minus_query."},
     {"An index error or a wrong row at far distances.", "The distance was not clipped before max − 1 was added.",
      "Distances clip, clip + 1 must read one row.", "Clip, then shift."},
     {"Only half of the term is there.", "relative_key_query adds k·a as well.",

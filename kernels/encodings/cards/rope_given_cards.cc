@@ -71,12 +71,11 @@ constexpr CardDetails kRopeInvFreqCard{
         "Pairs whose wavelength is longer than that meet phases beyond it that training never showed.",
     .failures = kRopeInvFreqFailures,
     .related = kRopeInvFreqRelated,
-    .example =
-        {.kind = ExampleKind::kAngles,
-         .spec = R"({"rope":{"head_dim":8,"inv_freq":{"inv_freq":[1,0.25,0.0625,0.0009765625]}}})",
-         .cpp_spec =
-             R"(phasor::RopeSpec{.head_dim = 8, .schedule = phasor::InvFreqSchedule{.inv_freq = {1, 0.25, 0.0625, 0.0009765625}}})",
-         .positions = 16},
+    .example = {.kind = ExampleKind::kAngles,
+                .spec = R"({"rope":{"head_dim":8,"inv_freq":{"inv_freq":[1,0.25,0.0625,0.0009765625]}}})",
+                .cpp_spec = R"(phasor::RopeSpec{
+      .head_dim = 8, .schedule = phasor::InvFreqSchedule{.inv_freq = {1, 0.25, 0.0625, 0.0009765625}}})",
+                .positions = 16},
     .pytorch = R"py(inv_freq = torch.tensor([1, 0.25, 0.0625, 0.0009765625], dtype=torch.float64)
 angle = torch.arange(16, dtype=torch.float64)[:, None] * inv_freq
 result = {"cos": angle.cos(), "sin": angle.sin()}

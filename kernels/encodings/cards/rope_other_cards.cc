@@ -52,12 +52,11 @@ constexpr CardDetails kRopeProportionalCard{
         "is what the model learned to do with far keys.",
     .failures = kRopeProportionalFailures,
     .related = kRopeProportionalRelated,
-    .example =
-        {.kind = ExampleKind::kAngles,
-         .spec = R"({"rope":{"head_dim":16,"base":1000000,"proportional":{"partial_rotary_factor":0.25}}})",
-         .cpp_spec =
-             R"(phasor::RopeSpec{.head_dim = 16, .base = 1e6, .schedule = phasor::ProportionalSchedule{.partial_rotary_factor = 0.25}})",
-         .positions = 16},
+    .example = {.kind = ExampleKind::kAngles,
+                .spec = R"({"rope":{"head_dim":16,"base":1000000,"proportional":{"partial_rotary_factor":0.25}}})",
+                .cpp_spec = R"(phasor::RopeSpec{
+      .head_dim = 16, .base = 1e6, .schedule = phasor::ProportionalSchedule{.partial_rotary_factor = 0.25}})",
+                .positions = 16},
     .pytorch = R"py(head_dim, base, share = 16, 1000000.0, 0.25
 live = int(share * head_dim // 2)
 i = torch.arange(head_dim // 2, dtype=torch.float64)
@@ -77,13 +76,12 @@ constexpr CardDetails kRopeQwen1NtkCard{
         "right there. At each step every wavelength jumps.",
     .failures = kRopeQwen1NtkFailures,
     .related = kRopeQwen1NtkRelated,
-    .example =
-        {.kind = ExampleKind::kAngles,
-         .spec = R"({"rope":{"head_dim":16,"base":10000,"qwen1_ntk":{"training_length":2048}}})",
-         .cpp_spec =
-             R"(phasor::RopeSpec{.head_dim = 16, .base = 10000, .schedule = phasor::Qwen1NtkSchedule{.training_length = 2048}})",
-         .positions = 16,
-         .sequence_length = 3000},
+    .example = {.kind = ExampleKind::kAngles,
+                .spec = R"({"rope":{"head_dim":16,"base":10000,"qwen1_ntk":{"training_length":2048}}})",
+                .cpp_spec = R"(phasor::RopeSpec{
+      .head_dim = 16, .base = 10000, .schedule = phasor::Qwen1NtkSchedule{.training_length = 2048}})",
+                .positions = 16,
+                .sequence_length = 3000},
     .pytorch = R"py(head_dim, base, training_length, length = 16, 10000.0, 2048, 3000
 alpha = max(1, 2 ** math.ceil(math.log2(length / training_length) + 1) - 1)
 i = torch.arange(head_dim // 2, dtype=torch.float64)

@@ -38,7 +38,7 @@ constexpr ExampleInput kXlnetInputs[] = {
 constexpr FailureDetail kConformerFailures[] = {
     {"Keys after the query get odd scores.",
      "ESPnet's legacy form has rows for distances ≥ 0 only, and its shift reads other rows there.",
-     "2·keys − 1 rows, or keys?", "Use the latest form, or mask."},
+     "Count the rows: 2·keys − 1, or keys.", "Use the latest form, or mask."},
     {"Right scheme, wrong numbers.",
      "Columns of R are interleaved, not [sines, cosines] (Gemma's sound encoders: concatenated and base-inclusive).",
      "Column 1 of R is a cosine.", "concatenated, base_inclusive."},
