@@ -137,8 +137,8 @@ Command AddCompare(CLI::App& app, Tool& tool) {
   command->footer(
       "A and B: SPECs as elsewhere, or .npy, .npz and .safetensors files with a table. A scheme's key=value pairs follow "
       "its\n"
-      "name; -- between the two is allowed, and options stand before it.\n\n"
-      "  phasor compare rope_default head_dim=128 -- rope_linear head_dim=128 factor=4\n"
+      "name, and the next name begins B.\n\n"
+      "  phasor compare rope_default head_dim=128 rope_linear head_dim=128 factor=4\n"
       "  phasor compare llama-2.json llama-3.json\n"
       "  phasor compare --content cos_sin cache.npy config.json");
   command->add_option("A B", args->tokens, "The two, one after the other")->required();

@@ -103,7 +103,7 @@ Command AddPlot(CLI::App& app, Tool& tool) {
       "  phasor plot table rope_default head_dim=128 -o table.svg\n"
       "  phasor plot wavelengths config.json --trained 8192 --wanted 131072 -o wavelengths.svg\n"
       "  phasor plot bias alibi num_heads=12 -o bias.svg\n"
-      "  phasor plot difference rope_default head_dim=128 -- rope_linear head_dim=128 factor=4 -o difference.svg");
+      "  phasor plot difference rope_default head_dim=128 rope_linear head_dim=128 factor=4 -o difference.svg");
   AddChoice(*command, "KIND", args->kind, kPlotKinds, "table, wavelengths, decay, bias, difference or similarity")
       ->required();
   command

@@ -112,8 +112,6 @@ absl::StatusOr<std::vector<std::vector<std::string>>> SplitSpecs(const std::vect
     }
     for (std::string& part : parts) {
       if (part.empty()) continue;
-      if (part.size() > 2 && part.starts_with("--"))
-        return UsageError(absl::StrCat("given '", part, "' after --; allowed: options before the first SPEC"));
       if (specs.empty() || !IsPair(part)) specs.emplace_back();
       specs.back().push_back(std::move(part));
     }

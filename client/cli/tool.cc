@@ -203,8 +203,9 @@ int RunTool(int argc, const char* const* argv) {
       "  phasor apply config.json --input q.npy -o rotated.npy\n\n"
       "Exit code: 0; 2 for wrong usage; 1 for a refused or failed call.");
   std::vector<Command> commands;
-  for (const auto add : {AddSchemes, AddCard, AddResolve, AddCompare, AddDiagnose, AddRecommend, AddMemory, AddPlot, AddTable,
-                         AddBias, AddApply, AddResize, AddScores, AddUpload, AddTables, AddInfo, AddHealth, AddBenchServer}) {
+  for (const auto add :
+       {AddSchemes, AddCard, AddResolve, AddCompare, AddDiagnose, AddRecommend, AddMemory, AddPlot, AddTable, AddBias,
+        AddApply, AddResize, AddScores, AddUpload, AddTables, AddInfo, AddHealth, AddBenchServer}) {
     commands.push_back(add(app, tool));
   }
   try {

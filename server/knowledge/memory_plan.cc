@@ -70,6 +70,7 @@ class Planner {
   explicit Planner(const Load& load) : load_(load) {}
 
   void Add(const PlannedLayer& layer) {
+    if (layer.lacks_weights) return AddWeightsOnly(layer);
     const auto resolved = Resolve(layer.spec, load_.keys, Precision::kExact);
     if (!resolved.ok()) return AddWeightsOnly(layer);
     std::vector<HeldForm> forms = FormsOf(layer.spec.spec, resolved->plan, load_);

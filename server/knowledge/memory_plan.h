@@ -18,6 +18,7 @@ struct PlannedLayer {
   std::string layer_type;
   CanonicalSpec spec;
   int64_t layers = 0;          // how many; 0: not said
+  bool lacks_weights = false;  // some that it has no plan without
   double weight_elements = 0;  // numbers that a checkpoint holds and the spec does not; 0: none, or of unknown shape
 };
 

@@ -47,7 +47,8 @@ absl::StatusOr<v1::PlanMemoryResponse> PlanMemory(const KnowledgeContext& contex
   if (!sides.ok()) return sides.status();
   std::vector<PlannedLayer> layers;
   for (SideLayer& side : *sides) {
-    layers.push_back({std::move(side.layer_type), std::move(side.spec), side.layers, side.weight_elements});
+    layers.push_back(
+        {std::move(side.layer_type), std::move(side.spec), side.layers, side.lacks_weights, side.weight_elements});
   }
   const MemoryPlan plan = PlanMemoryUse(layers, *load);
   v1::PlanMemoryResponse response;

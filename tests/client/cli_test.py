@@ -146,7 +146,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(large, small)
 
     def test_compare_tells_what_differs(self):
-        two = ["rope_default", "head_dim=128", "--", "rope_linear", "head_dim=128", "factor=4"]
+        two = ["rope_default", "head_dim=128", "rope_linear", "head_dim=128", "factor=4"]
         answer = json.loads(run("--json", "compare", *two).stdout)
         self.assertEqual(answer["transformation"]["kind"], "scaled_positions")
         self.assertEqual(answer["transformation"]["position_factor"], 0.25)
@@ -156,7 +156,7 @@ class Cli(unittest.TestCase):
         text = run("compare", *two).stdout.decode()
         for word in ("They differ by up to", "rope.linear.factor", "bf16", "random unit vectors", "From A to B: scaled_positions"):
             self.assertIn(word, text)
-        pairing = json.loads(run("--json", "compare", "rope_default", "head_dim=8", "--", "rope_default", "head_dim=8", "pairing=interleaved").stdout)
+        pairing = json.loads(run("--json", "compare", "rope_default", "head_dim=8", "rope_default", "head_dim=8", "pairing=interleaved").stdout)
         self.assertEqual([int(c) for c in pairing["transformation"]["permutation"]], [0, 4, 1, 5, 2, 6, 3, 7])
 
     def test_compare_reads_configurations_and_tables(self):
@@ -168,14 +168,14 @@ class Cli(unittest.TestCase):
         self.assertIn("rope.base", run("compare", path, self.config("llama-3-1-8b")).stdout.decode())
 
     def test_compare_refuses_what_cannot_be_compared(self):
-        self.assertIn("a bias by distance beside a rotation", run("compare", "rope_default", "head_dim=8", "--", "alibi", "num_heads=8", check=1).stderr.decode())
+        self.assertIn("a bias by distance beside a rotation", run("compare", "rope_default", "head_dim=8", "alibi", "num_heads=8", check=1).stderr.decode())
         run("compare", "rope_default", "head_dim=8", check=2)
         run("compare", "rope_default", "head_dim=8", "alibi", "num_heads=8", "alibi", "num_heads=8", check=2)
         run("compare", "--positions", "0:8:2", "alibi", "num_heads=8", "alibi", "num_heads=8", check=2)
 
     def test_plot_writes_pictures(self):
         rope, alibi = ["rope_default", "head_dim=64"], ["alibi", "num_heads=12"]
-        wide = [*rope, "--", "rope_linear", "head_dim=64", "factor=4"]
+        wide = [*rope, "rope_linear", "head_dim=64", "factor=4"]
         names = "{http://www.w3.org/2000/svg}"
         for kind, subject in (("table", rope), ("wavelengths", rope), ("decay", rope), ("similarity", rope), ("bias", alibi), ("difference", wide)):
             path = self.folder / f"{kind}.svg"

@@ -43,7 +43,7 @@ def run_phasor(code, phasor, folder):
     if done.returncode != 0:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()}")
     with zipfile.ZipFile(pathlib.Path(folder) / "out.npz") as file:
-        return {name.removesuffix(".npy"): read_npy(file.read(name)) for name in file.namelist()}
+        return {name.removesuffix(".npy"): read_npy(file.read(name)) for name in file.namelist() if name != "phasor_metadata.npy"}
 
 
 def read_npy(data):
