@@ -1,0 +1,290 @@
+#include "server/knowledge/angle_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "server/knowledge/angle_polish.h"
+#include "server/knowledge/round_numbers.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr int kMostTried = 110;
+constexpr size_t kMostFound = 4;
+
+// A schedule's own attention factor where it fits the table's amplitude, else one that does.
+std::vector<EncodingSpec> WithAmplitude(const EncodingSpec& spec, double own, const Estimates& e, int64_t columns) {
+  const double error = 4 * e.amplitude_error + 1e-15 * e.amplitude;
+  // A factor in float32 is off by half a unit itself.
+  if (std::fabs(own - e.amplitude) <= error + 7e-8 * own || !std::isfinite(error)) return {spec};
+  const double by_width = 1 / std::sqrt(static_cast<double>(columns));
+  std::vector<EncodingSpec> specs;
+  for (double amplitude : Candidates(e.amplitude, error, std::vector<double>{1.0, by_width})) {
+    EncodingSpec with = spec;
+    if (auto* rope = std::get_if<RopeSpec>(&with)) {
+      rope->attention_factor = amplitude;
+    } else if (auto* sinusoidal = std::get_if<SinusoidalSpec>(&with)) {
+      sinusoidal->scale = amplitude;
+    } else {
+      return {};
+    }
+    specs.push_back(std::move(with));
+  }
+  return specs;
+}
+
+// Better fits first: those that reproduce, then the nearer.
+bool IsBetter(const Fit& a, const Fit& b) {
+  if (a.difference.reproduces() != b.difference.reproduces()) return a.difference.reproduces();
+  return !a.difference.reproduces() && a.difference.max_difference < b.difference.max_difference;
+}
+
+}  // namespace
+
+AngleSearch::AngleSearch(const Backend& backend, const DiagnoseInput& input, PairTable table)
+    : backend_(backend), input_(input), table_(std::move(table)), estimates_(EstimatePairs(table_)) {
+  if (!table_.has_both() || !TurnsBackwards(estimates_)) return;
+  std::swap(table_.cos, table_.sin);
+  table_.arrangement.sin_first = !table_.arrangement.sin_first;
+  if (table_.arrangement.content == InputContent::kCosSin && table_.arrangement.sin_first) {
+    table_.arrangement.content = InputContent::kSinusoidal;
+  }
+  estimates_ = EstimatePairs(table_);
+}
+
+std::optional<Fit> AngleSearch::Try(const Candidate& candidate, int64_t start) {
+  std::optional<Fit> best;
+  const auto own = Canonicalize(candidate.spec);
+  if (!own.ok() || ++tried_ > kMostTried) return best;
+  const std::optional<int64_t> length = candidate.sequence_length;
+  auto resolved = Resolve(*own, length, Precision::kExact);
+  if (!resolved.ok() || !std::holds_alternative<AnglePlan>(resolved->plan)) return best;
+  if (std::get<AnglePlan>(resolved->plan).pairs() < table_.pairs) return best;
+  for (const EncodingSpec& spec : WithAmplitude(own->spec, resolved->attention_factor, estimates_, table_.columns)) {
+    auto canonical = Canonicalize(spec);
+    if (!canonical.ok()) continue;
+    if (!(spec == own->spec)) resolved = Resolve(*canonical, length, Precision::kExact);
+    if (!resolved.ok()) continue;
+    for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
+      Fit fit{*canonical, *resolved, length, start, {}, candidate.note};
+      std::get<AnglePlan>(fit.resolved.plan).precision = precision;
+      const std::vector<Rows> sample = SampleOf(stretch());
+      auto difference = CompareRows(backend_, table_, fit.plan(), start, sample);
+      if (difference.ok() && difference->reproduces()) {
+        const Rows all = stretch();
+        difference = CompareRows(backend_, table_, fit.plan(), start, {&all, 1});
+      }
+      if (!difference.ok()) continue;
+      fit.difference = *difference;
+      if (!best || IsBetter(fit, *best)) best = std::move(fit);
+      if (best->difference.reproduces()) return best;
+    }
+  }
+  return best;
+}
+
+std::optional<Fit> AngleSearch::TryAnywhere(const Candidate& candidate, bool scan) {
+  const auto canonical = Canonicalize(candidate.spec);
+  if (!canonical.ok()) return std::nullopt;
+  const auto resolved = Resolve(*canonical, candidate.sequence_length, Precision::kExact);
+  if (!resolved.ok() || !std::holds_alternative<AnglePlan>(resolved->plan)) return std::nullopt;
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  if (plan.pairs() < table_.pairs || plan.axes > 1) return std::nullopt;
+  KnownTurns turns{plan.inv_freq, std::vector<bool>(plan.inv_freq.size(), true), estimates_.amplitude};
+  turns.frequency.resize(static_cast<size_t>(table_.pairs));
+  turns.use.resize(static_cast<size_t>(table_.pairs), true);
+  std::vector<int64_t> starts = starts_;
+  const int64_t row = stretch().begin;
+  const std::vector<int64_t> rows{row, estimates_.anchor, stretch().end - 1};
+  if (scan) {
+    for (int64_t position : ScanPositions(table_, turns, rows, 0, kPositionLimit + row)) starts.push_back(position - row);
+  }
+  std::optional<Fit> best;
+  for (int64_t start : starts) {
+    auto fit = Try(candidate, start);
+    if (fit && (!best || IsBetter(*fit, *best))) best = std::move(fit);
+    if (best && best->difference.reproduces()) break;
+  }
+  return best;
+}
+
+void AngleSearch::Keep(Fit fit) {
+  for (const Fit& other : found_) {
+    if (other.spec.spec == fit.spec.spec && other.start == fit.start) return;
+  }
+  const auto place = std::upper_bound(found_.begin(), found_.end(), fit, IsBetter);
+  found_.insert(place, std::move(fit));
+  if (found_.size() > kMostFound) found_.pop_back();
+}
+
+bool AngleSearch::TryAll(std::vector<Candidate> candidates, int64_t start) {
+  bool found = false;
+  int after = 0;
+  for (const Candidate& candidate : candidates) {
+    if (is_cancelled() || (found && after > 2)) break;
+    // Another scheme with the same numbers is worth telling, another spelling of the same is not.
+    if (found && &SchemeOf(candidate.spec) == &SchemeOf(found_.front().spec.spec)) continue;
+    after += found ? 1 : 0;
+    auto fit = Try(candidate, start);
+    if (!fit) continue;
+    found = found || fit->difference.reproduces();
+    Keep(*std::move(fit));
+  }
+  return found;
+}
+
+bool AngleSearch::TrySchedules(int64_t start) {
+  std::vector<double> nearest;
+  FrequencyList list = ListAt(start, nearest);
+  const Arrangement& a = table_.arrangement;
+  const bool absolute = a.content == InputContent::kSinusoidal;
+  const bool either = absolute || (a.content == InputContent::kCosSin && input_.table.content == InputContent::kUnknown);
+  // Frequencies as they are; then as float32 libraries have them.
+  for (double floor : {4e-16, 1.3e-7}) {
+    list.floor = floor;
+    bool found = false;
+    if (either) {
+      const AbsoluteForm form{table_.columns, !a.sin_first, a.order == ColumnOrder::kAlternating, a.zero_column};
+      found = TryAll(AbsoluteCandidates(list, form), start);
+    }
+    if (!found || !absolute) found = TryAll(RopeCandidates(list), start) || found;
+    if (found) return true;
+  }
+  return false;
+}
+
+std::optional<Fit> AngleSearch::PolishBase(const Fit& fit) {
+  const auto* rope = std::get_if<RopeSpec>(&fit.spec.spec);
+  if (rope == nullptr || !rope->base || !std::holds_alternative<DefaultSchedule>(rope->schedule)) return std::nullopt;
+  Candidate candidate{*rope, std::nullopt, fit.note};
+  std::optional<Fit> best;
+  Fit now = fit;
+  for (int round = 0; round < 3; ++round) {
+    AnglePlan plan = now.plan();
+    plan.precision = Precision::kExact;
+    const auto step = StepOf(backend_, table_, plan, fit.start, stretch());
+    if (!step.ok()) return best;
+    double sum = 0, weight = 0;
+    for (size_t i = 0; i < step->change.size(); ++i) {
+      const double slope = -static_cast<double>(i) / static_cast<double>(table_.pairs);
+      sum += step->weight[i] * step->change[i] * slope, weight += step->weight[i] * slope * slope;
+    }
+    if (!(weight > 0)) return best;
+    auto& next = std::get<RopeSpec>(candidate.spec);
+    next.base = *next.base * std::exp(sum / weight);
+    auto tried = Try(candidate, fit.start);
+    if (!tried) return best;
+    now = *tried;
+    if (!best || IsBetter(*tried, *best)) best = std::move(tried);
+  }
+  return best;
+}
+
+std::optional<Fit> AngleSearch::FitGiven(int64_t start) {
+  std::vector<double> frequencies;
+  ListAt(start, frequencies);
+  Candidate candidate{GivenFrequencies(frequencies), std::nullopt, "frequencies of no schedule that is known here"};
+  std::optional<Fit> best;
+  for (int round = 0; round < 7; ++round) {
+    candidate.spec = GivenFrequencies(frequencies);
+    tried_ = std::min(tried_, kMostTried - 4);
+    auto fit = Try(candidate, start);
+    if (!fit) return best;
+    const bool done = fit->difference.reproduces();
+    AnglePlan plan = fit->plan();
+    if (!best || IsBetter(*fit, *best)) best = std::move(fit);
+    if (done) return best;
+    plan.precision = Precision::kExact;
+    const auto step = StepOf(backend_, table_, plan, start, stretch());
+    if (!step.ok()) return best;
+    for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] *= std::exp(std::clamp(step->change[i], -0.5, 0.5));
+    if (round == 2) estimates_.amplitude *= std::exp(std::clamp(step->amplitude_change, -0.1, 0.1));
+    // Products in float32 scatter the values, so that the last digits are found by trying.
+    if (round >= 4) {
+      if (round == 5) ListAt(start, frequencies);
+      frequencies = SearchFloat32(table_, frequencies, best->resolved.attention_factor, start, stretch());
+    }
+  }
+  return best;
+}
+
+// What most tables are, wherever they start; for tables that say little by themselves.
+bool AngleSearch::TryUsual() {
+  const Arrangement& a = table_.arrangement;
+  std::vector<Candidate> usual;
+  if (a.content == InputContent::kSinusoidal) {
+    for (double scale : {1.0, 1000.0}) {
+      for (double shift : {0.0, 1.0}) {
+        if (a.order != ColumnOrder::kHalves || a.lacks_column) continue;
+        usual.push_back({TimestepSpec{table_.columns, 10000.0, shift, !a.sin_first, scale}, std::nullopt, ""});
+      }
+    }
+    SinusoidalSpec sinusoidal;
+    sinusoidal.dim = table_.columns;
+    if (a.sin_first && !a.zero_column) usual.push_back({sinusoidal, std::nullopt, ""});
+  } else {
+    for (double base : KnownBases().first(6)) {
+      RopeSpec rope;
+      rope.head_dim = 2 * table_.pairs;
+      rope.base = base;
+      rope.schedule = DefaultSchedule{};
+      usual.push_back({rope, std::nullopt, ""});
+    }
+  }
+  for (const Candidate& candidate : usual) {
+    if (is_cancelled()) return false;
+    auto fit = TryAnywhere(candidate, true);
+    if (!fit || !fit->difference.reproduces()) continue;
+    Keep(*std::move(fit));
+    return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
+  if (estimates_.count < 3) return found_;
+  FindStarts();
+  if (input_.expected) {
+    Candidate expected{input_.expected->spec, input_.sequence_length, "as expected"};
+    auto fit = TryAnywhere(expected, false);
+    if (!fit || !fit->difference.reproduces()) fit = TryAnywhere(expected, true);
+    if (fit) {
+      const bool done = fit->difference.reproduces();
+      AddStart(fit->start);
+      Keep(*std::move(fit));
+      if (done) return found_;
+    }
+  }
+  bool found = false;
+  for (size_t k = 0; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
+  if (!found && !is_cancelled()) {
+    const size_t before = starts_.size();
+    std::vector<double> nearest;
+    FrequencyList list = ListAt(-estimates_.anchor, nearest);
+    ScanFrom(list);
+    for (size_t k = before; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
+  }
+  if (!found && !is_cancelled()) {
+    const size_t before = starts_.size();
+    AddStart(BlindStart());
+    for (size_t k = before; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
+  }
+  if (!found && !found_.empty()) {
+    if (auto polished = PolishBase(found_.front())) {
+      found = polished->difference.reproduces();
+      Keep(*std::move(polished));
+    }
+  }
+  if (!found && !is_cancelled()) found = TryUsual();
+  for (size_t k = starts_.size(); k-- > 0 && !found && !is_cancelled();) {
+    if (auto given = FitGiven(starts_[k])) {
+      found = given->difference.reproduces();
+      Keep(*std::move(given));
+    }
+  }
+  if (is_cancelled()) return absl::CancelledError("cancelled");
+  return found_;
+}
+
+}  // namespace phasor::server

@@ -1,0 +1,151 @@
+// What the search knows of starts, and of frequencies once there is one.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "server/knowledge/angle_search.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr double kTwoPi = 2 * std::numbers::pi;
+
+}  // namespace
+
+void AngleSearch::AddStart(int64_t start) {
+  if (std::find(starts_.begin(), starts_.end(), start) == starts_.end()) starts_.push_back(start);
+}
+
+FrequencyList AngleSearch::ListAt(int64_t start, std::vector<double>& nearest) const {
+  FrequencyList list;
+  list.amplitude = estimates_.amplitude;
+  list.amplitude_error = estimates_.amplitude_error;
+  list.sequence_length = input_.sequence_length;
+  const double position = static_cast<double>(start + estimates_.anchor);
+  nearest.clear();
+  for (const PairEstimate& pair : estimates_.pairs) {
+    // Principal values: a turn more or less makes no difference at whole positions.
+    double f = pair.frequency < 0 && -pair.frequency > 6 * pair.frequency_error ? pair.frequency + kTwoPi : pair.frequency;
+    double error = pair.frequency_error;
+    double used = f;
+    if (position > 0 && pair.is_known()) {
+      const double whole = std::round((position * f - pair.phase) / kTwoPi);
+      const double by_phase = (pair.phase + kTwoPi * whole) / position, phase_error = pair.phase_error / position;
+      const double ambiguity = position * error;
+      used = by_phase;
+      if (ambiguity < 0.6 && phase_error < error) {
+        const double w1 = 1 / (error * error), w2 = 1 / (phase_error * phase_error);
+        f = (w1 * f + w2 * by_phase) / (w1 + w2);
+        error = 1 / std::sqrt(w1 + w2);
+        used = f;
+      }
+    }
+    const bool is_still = std::fabs(f) <= 4 * error && error < 1 && used * position < 4 * pair.phase_error;
+    nearest.push_back(std::max(0.0, used));
+    list.value.push_back(is_still ? 0 : f);
+    list.error.push_back(f > 0 && std::isfinite(error) ? error / f : 1e300);
+  }
+  if (!table_.has_both()) FillOneKind(start, list, nearest);
+  return list;
+}
+
+// Of cosines or sines alone: the angle up to its sign and whole turns, of which the one nearest to a continued row counts.
+void AngleSearch::FillOneKind(int64_t start, FrequencyList& list, std::vector<double>& nearest) const {
+  const bool is_cos = !table_.cos.empty();
+  const double position = static_cast<double>(start + estimates_.anchor), noise = RoundingNoise(table_.dtype);
+  if (position <= 0) return;
+  const Rows rows = stretch();
+  for (size_t i = 0; i < list.value.size(); ++i) {
+    if (list.is_known(i)) continue;
+    const auto pair = static_cast<int64_t>(i);
+    const auto value = [&](int64_t row) {
+      return (is_cos ? table_.cos_at(row, pair) : table_.sin_at(row, pair)) / estimates_.amplitude;
+    };
+    double expected = i >= 2 ? nearest[i - 1] * nearest[i - 1] / nearest[i - 2] : (i == 1 ? nearest[0] / 4 : 1);
+    if (!(expected > 0)) expected = 1e-6;
+    const double first = std::clamp(value(estimates_.anchor), -1.0, 1.0);
+    const double turn = is_cos ? std::acos(first) : std::asin(first);
+    const double limit = std::min(3.2, i > 0 ? 1.2 * nearest[i - 1] : 3.2);
+    double best = 0, best_score = HUGE_VAL;
+    for (double whole = 0; kTwoPi * whole <= limit * position + kTwoPi; ++whole) {
+      for (double angle : {kTwoPi * whole + turn, kTwoPi * whole + (is_cos ? -turn : std::numbers::pi - turn)}) {
+        const double f = angle / position;
+        if (f < 0 || f > limit) continue;
+        double worst = 0;
+        for (int64_t k = 0; k < 9; ++k) {
+          const int64_t row = rows.begin + k * (rows.end - rows.begin - 1) / 8;
+          const double at = f * static_cast<double>(start + row);
+          worst = std::max(worst, std::fabs(value(row) - (is_cos ? std::cos(at) : std::sin(at))));
+        }
+        const double score = std::max(worst, 8 * noise) / noise + std::fabs(std::log(std::max(f, 1e-12) / expected)) * 0.1;
+        if (score < best_score) best_score = score, best = f;
+      }
+      if (whole > 4000) break;
+    }
+    nearest[i] = best;
+    const double slope = std::fabs(std::sin(is_cos ? turn : std::numbers::pi / 2 - turn)) * position;
+    list.value[i] = best;
+    list.error[i] = best > 0 && slope > 0 ? std::max(noise / slope, noise * 1e-3 / position) / best * 2 : 1e300;
+  }
+}
+
+// Where the frequencies and the phases go together, without a schedule.
+int64_t AngleSearch::BlindStart() const {
+  std::vector<const PairEstimate*> pairs;
+  for (const PairEstimate& pair : estimates_.pairs) {
+    if (pair.is_known() && pair.frequency != 0) pairs.push_back(&pair);
+  }
+  const size_t step = std::max<size_t>(1, pairs.size() / 16);
+  double best = HUGE_VAL;
+  int64_t best_position = 0;
+  for (int64_t position = estimates_.anchor; position <= kPositionLimit + estimates_.anchor; ++position) {
+    double score = 0;
+    for (size_t k = 0; k < pairs.size(); k += step) {
+      const double p = static_cast<double>(position), spread = p * pairs[k]->frequency_error;
+      if (spread > 1.5) continue;
+      const double tolerance = 3 * (spread + pairs[k]->phase_error);
+      const double miss = std::remainder(p * pairs[k]->frequency - pairs[k]->phase, kTwoPi) / tolerance;
+      score += std::max(0.0, miss * miss - 1);
+      if (score >= best) break;
+    }
+    if (score < best) best = score, best_position = position;
+    if (best == 0) break;
+  }
+  return best_position - estimates_.anchor;
+}
+
+void AngleSearch::ScanFrom(const FrequencyList& list) {
+  const double n = static_cast<double>(table_.pairs);
+  const std::vector<double> bases = BaseCandidates(list);
+  const int64_t row = stretch().begin;
+  const std::vector<int64_t> rows{row, estimates_.anchor, stretch().end - 1};
+  for (size_t k = 0; k < bases.size() && k < 4; ++k) {
+    KnownTurns turns{{}, {}, estimates_.amplitude};
+    int used = 0;
+    for (size_t i = 0; i < list.value.size(); ++i) {
+      const double theta = std::exp(-std::log(bases[k]) * static_cast<double>(i) / n);
+      const bool fits = list.is_known(i) && std::fabs(std::log(list.value[i] / theta)) <= list.tolerance(i);
+      turns.frequency.push_back(theta);
+      turns.use.push_back(fits);
+      used += fits ? 1 : 0;
+    }
+    if (used < 2) continue;
+    const std::vector<int64_t> found = ScanPositions(table_, turns, rows, 0, kPositionLimit + row);
+    for (size_t i = 0; i < found.size() && i < 3; ++i) AddStart(found[i] - row);
+  }
+}
+
+void AngleSearch::FindStarts() {
+  if (input_.table.first_position) AddStart(*input_.table.first_position);
+  // Tables mostly start at 0, where every angle is 0.
+  double at_zero = 0;
+  for (const PairEstimate& pair : estimates_.pairs) {
+    if (!pair.is_known()) continue;
+    const double expected = pair.frequency * static_cast<double>(estimates_.anchor);
+    const double slack = 8 * (pair.phase_error + pair.frequency_error * static_cast<double>(estimates_.anchor)) + 1e-3;
+    at_zero = std::max(at_zero, std::fabs(std::remainder(expected - pair.phase, kTwoPi)) / slack);
+  }
+  if (at_zero <= 1) AddStart(0);
+}
+
+}  // namespace phasor::server
