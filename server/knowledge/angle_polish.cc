@@ -57,37 +57,38 @@ absl::StatusOr<PolishStep> StepOf(const Backend& backend, const PairTable& table
   return step;
 }
 
-std::vector<double> SearchFloat32(const PairTable& table, const std::vector<double>& near, double amplitude, int64_t start,
-                                  Rows rows) {
-  constexpr int kReach = 6;
-  std::vector<int64_t> picked = RowsToFit(rows);
-  if (picked.size() > 64) {
-    std::vector<int64_t> fewer;
-    for (size_t k = 0; k < 64; ++k) fewer.push_back(picked[k * (picked.size() - 1) / 63]);
-    picked = fewer;
-  }
+std::vector<double> SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude,
+                                  int64_t start, Rows rows) {
+  constexpr int kReach = 3, kMostReach = 64;
+  constexpr int64_t kMostRows = 512;
+  std::vector<int64_t> picked;
+  const int64_t count = std::min(rows.end - rows.begin, kMostRows);
+  for (int64_t k = 0; k < count; ++k) picked.push_back(rows.begin + k * (rows.end - rows.begin - 1) / (count - 1));
   const auto factor = static_cast<float>(amplitude);
-  std::vector<double> best = near;
+  std::vector<double> best;
   for (int64_t i = 0; i < table.pairs; ++i) {
-    float f = static_cast<float>(near[static_cast<size_t>(i)]);
-    if (!(f > 0)) continue;
-    for (int k = 0; k < kReach; ++k) f = std::nextafterf(f, 0);
+    const TurnRange& range = ranges[static_cast<size_t>(i)];
+    best.push_back(range.frequency);
+    const auto middle = static_cast<float>(range.frequency);
+    if (!(middle > 0)) continue;
+    const double unit = static_cast<double>(std::nextafterf(middle, HUGE_VALF) - middle);
+    const int reach = static_cast<int>(std::min<double>(kMostReach, kReach + range.width / (2 * unit)));
     double least = std::numeric_limits<double>::infinity();
-    for (int k = -kReach; k <= kReach; ++k, f = std::nextafterf(f, HUGE_VALF)) {
-      double worst = 0.01 * std::abs(k);  // the nearest of equals
+    for (int k = 0; k <= 2 * reach && least > 0; ++k) {  // the middle, then farther ones to both sides
+      const auto f = static_cast<float>(static_cast<double>(middle) + (k % 2 != 0 ? (k + 1) / 2 : -(k / 2)) * unit);
+      double worst = 0;
       for (int64_t row : picked) {
         const double angle = static_cast<double>(f * static_cast<float>(start + row));
-        const auto count = [&](double have, double exact) {
+        const auto weigh = [&](double have, double exact) {
           const double make = RoundTo(table.dtype, static_cast<double>(static_cast<float>(exact) * factor));
-          if (have != make) {
-            worst = std::max(worst, std::fabs(have - make) / UlpOf(table.dtype, std::max(std::fabs(have), std::fabs(make))));
-          }
+          if (have == make) return;
+          worst = std::max(worst, std::fabs(have - make) / UlpOf(table.dtype, std::max(std::fabs(have), std::fabs(make))));
         };
-        if (!table.cos.empty()) count(table.cos_at(row, i), std::cos(angle));
-        if (!table.sin.empty()) count(table.sin_at(row, i), std::sin(angle));
-        if (worst > least) break;
+        if (!table.cos.empty()) weigh(table.cos_at(row, i), std::cos(angle));
+        if (!table.sin.empty()) weigh(table.sin_at(row, i), std::sin(angle));
+        if (worst >= least) break;
       }
-      if (worst < least) least = worst, best[static_cast<size_t>(i)] = static_cast<double>(f);
+      if (worst < least) least = worst, best.back() = static_cast<double>(f);
     }
   }
   return best;

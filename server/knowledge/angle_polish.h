@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "server/knowledge/angle_check.h"
+#include "server/knowledge/angle_ranges.h"
 
 namespace phasor::server {
 
@@ -20,9 +21,9 @@ struct PolishStep {
 absl::StatusOr<PolishStep> StepOf(const Backend& backend, const PairTable& table, const AnglePlan& plan, int64_t start,
                                   Rows rows);
 
-// float32 frequencies near the given ones whose float32 products with positions make the table best, per pair.
-std::vector<double> SearchFloat32(const PairTable& table, const std::vector<double>& near, double amplitude, int64_t start,
-                                  Rows rows);
+// float32 frequencies in the ranges and beside them whose float32 products with positions make the table best, per pair.
+std::vector<double> SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude,
+                                  int64_t start, Rows rows);
 
 }  // namespace phasor::server
 

@@ -29,6 +29,7 @@ struct Candidate {
   EncodingSpec spec;
   std::optional<int64_t> sequence_length;
   std::string note;
+  bool keeps_amplitude = false;  // the table must have the spec's own attention factor
 };
 
 // ln frequency = intercept − slope·i over pairs [begin, end) that are known.

@@ -61,7 +61,10 @@ std::optional<Fit> AngleSearch::Try(const Candidate& candidate, int64_t start) {
   auto resolved = Resolve(*own, length, Precision::kExact);
   if (!resolved.ok() || !std::holds_alternative<AnglePlan>(resolved->plan)) return best;
   if (std::get<AnglePlan>(resolved->plan).pairs() < table_.pairs) return best;
-  for (const EncodingSpec& spec : WithAmplitude(own->spec, resolved->attention_factor, estimates_, table_.columns)) {
+  const std::vector<EncodingSpec> specs =
+      candidate.keeps_amplitude ? std::vector<EncodingSpec>{own->spec}
+                                : WithAmplitude(own->spec, resolved->attention_factor, estimates_, table_.columns);
+  for (const EncodingSpec& spec : specs) {
     auto canonical = Canonicalize(spec);
     if (!canonical.ok()) continue;
     if (!(spec == own->spec)) resolved = Resolve(*canonical, length, Precision::kExact);
@@ -137,21 +140,25 @@ bool AngleSearch::TryAll(std::vector<Candidate> candidates, int64_t start) {
 bool AngleSearch::TrySchedules(int64_t start) {
   std::vector<double> nearest;
   FrequencyList list = ListAt(start, nearest);
-  const Arrangement& a = table_.arrangement;
-  const bool absolute = a.content == InputContent::kSinusoidal;
-  const bool either = absolute || (a.content == InputContent::kCosSin && input_.table.content == InputContent::kUnknown);
   // Frequencies as they are; then as float32 libraries have them.
   for (double floor : {4e-16, 1.3e-7}) {
     list.floor = floor;
-    bool found = false;
-    if (either) {
-      const AbsoluteForm form{table_.columns, !a.sin_first, a.order == ColumnOrder::kAlternating, a.zero_column};
-      found = TryAll(AbsoluteCandidates(list, form), start);
-    }
-    if (!found || !absolute) found = TryAll(RopeCandidates(list), start) || found;
-    if (found) return true;
+    if (TryList(list, start)) return true;
   }
   return false;
+}
+
+bool AngleSearch::TryList(const FrequencyList& list, int64_t start) {
+  const Arrangement& a = table_.arrangement;
+  const bool absolute = a.content == InputContent::kSinusoidal;
+  const bool either = absolute || (a.content == InputContent::kCosSin && input_.table.content == InputContent::kUnknown);
+  bool found = false;
+  if (either) {
+    const AbsoluteForm form{table_.columns, !a.sin_first, a.order == ColumnOrder::kAlternating, a.zero_column};
+    found = TryAll(AbsoluteCandidates(list, form), start);
+  }
+  if (!found || !absolute) found = TryAll(RopeCandidates(list), start) || found;
+  return found;
 }
 
 std::optional<Fit> AngleSearch::PolishBase(const Fit& fit) {
@@ -182,31 +189,40 @@ std::optional<Fit> AngleSearch::PolishBase(const Fit& fit) {
 }
 
 std::optional<Fit> AngleSearch::FitGiven(int64_t start) {
-  std::vector<double> frequencies;
-  ListAt(start, frequencies);
-  Candidate candidate{GivenFrequencies(frequencies), std::nullopt, "frequencies of no schedule that is known here"};
+  std::vector<double> nearest;
+  ListAt(start, nearest);
   std::optional<Fit> best;
-  for (int round = 0; round < 7; ++round) {
-    candidate.spec = GivenFrequencies(frequencies);
-    tried_ = std::min(tried_, kMostTried - 4);
-    auto fit = Try(candidate, start);
-    if (!fit) return best;
-    const bool done = fit->difference.reproduces();
-    AnglePlan plan = fit->plan();
-    if (!best || IsBetter(*fit, *best)) best = std::move(fit);
-    if (done) return best;
-    plan.precision = Precision::kExact;
-    const auto step = StepOf(backend_, table_, plan, start, stretch());
-    if (!step.ok()) return best;
-    for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] *= std::exp(std::clamp(step->change[i], -0.5, 0.5));
-    if (round == 2) estimates_.amplitude *= std::exp(std::clamp(step->amplitude_change, -0.1, 0.1));
-    // Products in float32 scatter the values, so that the last digits are found by trying.
-    if (round >= 4) {
-      if (round == 5) ListAt(start, frequencies);
-      frequencies = SearchFloat32(table_, frequencies, best->resolved.attention_factor, start, stretch());
+  for (bool float32 : {false, true}) {
+    if (is_cancelled()) return best;
+    const std::vector<TurnRange> ranges = RangesAt(table_, estimates_, nearest, start, float32);
+    std::vector<double> frequencies;
+    for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
+    if (float32) {
+      frequencies = SearchFloat32(table_, ranges, best ? best->resolved.attention_factor : estimates_.amplitude, start, stretch());
     }
+    AllowMore();
+    // The ranges are narrower than the estimates were: a schedule may show now.
+    const bool is_full = std::all_of(ranges.begin(), ranges.end(), [](const TurnRange& r) { return r.is_allowed; });
+    if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-16)) return std::nullopt;
+    auto fit = Try({GivenFrequencies(frequencies), std::nullopt, "frequencies of no schedule that is known here"}, start);
+    if (!fit) continue;
+    if (!best || IsBetter(*fit, *best)) best = std::move(fit);
+    if (best->difference.reproduces()) return best;
   }
   return best;
+}
+
+bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor) {
+  FrequencyList list;
+  list.floor = floor;
+  list.amplitude = estimates_.amplitude;
+  list.amplitude_error = estimates_.amplitude_error;
+  list.sequence_length = input_.sequence_length;
+  for (const TurnRange& range : ranges) {
+    list.value.push_back(range.frequency);
+    list.error.push_back(range.frequency > 0 ? 0.2 * range.width / range.frequency : 1e300);
+  }
+  return TryList(list, start);
 }
 
 // What most tables are, wherever they start; for tables that say little by themselves.
@@ -282,6 +298,7 @@ absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
       found = given->difference.reproduces();
       Keep(*std::move(given));
     }
+    found = found || (!found_.empty() && found_.front().difference.reproduces());
   }
   if (is_cancelled()) return absl::CancelledError("cancelled");
   return found_;

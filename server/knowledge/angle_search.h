@@ -12,6 +12,7 @@
 #include "server/knowledge/angle_check.h"
 #include "server/knowledge/angle_estimate.h"
 #include "server/knowledge/angle_layout.h"
+#include "server/knowledge/angle_ranges.h"
 #include "server/knowledge/angle_schedules.h"
 #include "server/knowledge/angle_start.h"
 #include "server/knowledge/diagnosis.h"
@@ -59,7 +60,8 @@ class AngleSearch {
   // More specs may be tried after Find(), whose number is bounded.
   void AllowMore() { tried_ = 0; }
 
-  // Frequencies as given that make the table at a start, polished. None where they do not come near.
+  // Frequencies as given that make the table at a start. None where they cannot be found, or where they are a schedule's after
+  // all, which is kept then.
   std::optional<Fit> FitGiven(int64_t start);
 
  private:
@@ -69,6 +71,8 @@ class AngleSearch {
   int64_t BlindStart() const;
   bool TryAll(std::vector<Candidate> candidates, int64_t start);
   bool TrySchedules(int64_t start);
+  bool TryList(const FrequencyList& list, int64_t start);
+  bool TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor);
   bool TryUsual();
   void Keep(Fit fit);
   void FillOneKind(int64_t start, FrequencyList& list, std::vector<double>& nearest) const;

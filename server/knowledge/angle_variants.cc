@@ -58,9 +58,10 @@ void AddAttention(const EncodingSpec& expected, std::optional<int64_t> length, d
   wrong.attention_factor = factor * factor;
   out.push_back({"attention_factor_twice",
                  absl::StrCat("cos and sin carry ", factor * factor, ", the square of ", factor),
-                 {wrong, length, ""}});
+                 {wrong, length, "", true}});
   wrong.attention_factor = 1;
-  out.push_back({"attention_factor_missing", absl::StrCat("cos and sin carry 1 in place of ", factor), {wrong, length, ""}});
+  out.push_back(
+      {"attention_factor_missing", absl::StrCat("cos and sin carry 1 in place of ", factor), {wrong, length, "", true}});
 }
 
 void AddLengths(const EncodingSpec& expected, std::optional<int64_t> length, std::optional<double> base,

@@ -159,6 +159,7 @@ Broken BreakColumns(Random& random, int kind, Draft& draft) {
   draft.wrong = draft.right;
   const auto rows = static_cast<int64_t>(draft.right.positions.size());
   if (kind == 6 || kind == 15) draft.form = Below(random, 2) == 0 ? Form::kDuplicated : Form::kInterleaved;
+  draft.spec.pairing = draft.form == Form::kInterleaved ? Pairing::kInterleaved : Pairing::kHalfSplit;
   if (kind == 6) {
     draft.tells_expected = true;
     draft.spec.pairing = draft.form == Form::kInterleaved ? Pairing::kHalfSplit : Pairing::kInterleaved;

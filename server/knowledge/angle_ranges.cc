@@ -1,0 +1,137 @@
+#include "server/knowledge/angle_ranges.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "server/knowledge/numbers.h"
+
+namespace phasor::server {
+namespace {
+
+using Real = long double;  // frequencies of f64 tables are wanted to the last bit of a double
+
+constexpr Real kPi = std::numbers::pi_v<Real>;
+constexpr size_t kMostRanges = 6000;
+constexpr int64_t kMostRows = 1024;
+
+struct Range {
+  Real low = 0, high = 0;
+};
+
+// One pair's frequency at known positions.
+class PairRanges {
+ public:
+  PairRanges(const PairTable& table, const Estimates& estimates, int64_t pair, bool float32, double units)
+      : table_(table), estimates_(estimates), pair_(pair), float32_(float32), units_(units) {}
+
+  void Begin(Real low, Real high) { ranges_ = {{std::max<Real>(low, 0), high}}; }
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+  // False where nothing is left, or too much to follow.
+  bool Meet(int64_t row, int64_t position) {
+    if (position <= 0) return true;
+    if (!table_.cos.empty() && !MeetArc(table_.cos_at(row, pair_), true, static_cast<Real>(position))) return false;
+    return table_.sin.empty() || MeetArc(table_.sin_at(row, pair_), false, static_cast<Real>(position));
+  }
+
+ private:
+  // Angles in −π … π whose cosine (sine) is `value` once rounded lie in [a, b] and in its mirror image.
+  bool MeetArc(double value, bool is_cos, Real position) {
+    const double amplitude = estimates_.amplitude;
+    Real half = units_ * UlpOf(table_.dtype, std::fabs(value));
+    if (float32_) half += static_cast<Real>(std::fabs(value)) * 0x1p-23L;
+    half += static_cast<Real>(std::fabs(value)) * 2 * (estimates_.amplitude_error / amplitude);
+    const Real low = std::clamp<Real>((static_cast<Real>(value) - half) / amplitude, -1, 1);
+    const Real high = std::clamp<Real>((static_cast<Real>(value) + half) / amplitude, -1, 1);
+    std::array<Range, 2> arcs;
+    if (is_cos) {
+      arcs = {Range{acosl(high), acosl(low)}, Range{-acosl(low), -acosl(high)}};
+    } else {
+      arcs = {Range{asinl(low), asinl(high)}, Range{kPi - asinl(high), kPi - asinl(low)}};
+    }
+    std::vector<Range> met;
+    for (const Range& range : ranges_) {
+      // Rounding the angle to float32 moves it by half a unit.
+      const Real slack = range.high * position * (float32_ ? 0x1p-24L * 1.01L : 0x1p-62L);
+      for (const Range& arc : arcs) {
+        const Real first = ceill((range.low * position - arc.high - slack) / (2 * kPi));
+        const Real last = floorl((range.high * position - arc.low + slack) / (2 * kPi));
+        for (Real turn = first; turn <= last; ++turn) {
+          const Range both{std::max(range.low, (arc.low + 2 * kPi * turn - slack) / position),
+                           std::min(range.high, (arc.high + 2 * kPi * turn + slack) / position)};
+          if (both.low <= both.high) met.push_back(both);
+          if (met.size() > kMostRanges) return false;
+        }
+      }
+    }
+    ranges_ = std::move(met);
+    return !ranges_.empty();
+  }
+
+  const PairTable& table_;
+  const Estimates& estimates_;
+  int64_t pair_;
+  bool float32_;
+  double units_;
+  std::vector<Range> ranges_;
+};
+
+// Rows of the stretch: those beside the anchor first, then ever farther ones, so that turns are counted early.
+std::vector<int64_t> RowsInOrder(const Estimates& e) {
+  std::vector<int64_t> rows;
+  for (int64_t step = 0; static_cast<int64_t>(rows.size()) < std::min(e.count, kMostRows / 2); ++step) {
+    if (e.anchor + step < e.first + e.count) rows.push_back(e.anchor + step);
+    if (step > 0 && e.anchor - step >= e.first) rows.push_back(e.anchor - step);
+  }
+  for (int64_t k = 0; k < kMostRows / 2 && e.count > kMostRows / 2; ++k) {
+    rows.push_back(e.first + k * (e.count - 1) / (kMostRows / 2 - 1));
+  }
+  return rows;
+}
+
+TurnRange RangeOf(PairRanges& pair, const std::vector<int64_t>& rows, int64_t start, Real low, Real high, double expected) {
+  pair.Begin(low, high);
+  for (int64_t row : rows) {
+    if (!pair.Meet(row, start + row)) return {expected, 0, false};
+  }
+  TurnRange best{expected, 0, false};
+  double nearest = HUGE_VAL;
+  for (const Range& range : pair.ranges()) {
+    const auto middle = static_cast<double>((range.low + range.high) / 2);
+    const double distance = std::fabs(middle - expected);
+    if (distance < nearest) nearest = distance, best = {middle, static_cast<double>(range.high - range.low), true};
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimates, const std::vector<double>& nearest,
+                                int64_t start, bool float32) {
+  const std::vector<int64_t> rows = RowsInOrder(estimates);
+  std::vector<TurnRange> found;
+  for (int64_t pair = 0; pair < table.pairs; ++pair) {
+    const auto i = static_cast<size_t>(pair);
+    const PairEstimate& e = estimates.pairs[i];
+    TurnRange best{nearest[i], 0, false};
+    // Values are off by half a unit; where that leaves nothing, by nearly one.
+    for (double units : {0.502, 0.98}) {
+      PairRanges ranges(table, estimates, pair, float32, units);
+      if (e.is_known()) {
+        const Real middle = e.frequency < 0 && -e.frequency > 6 * e.frequency_error ? e.frequency + 2 * kPi : e.frequency;
+        const Real reach = 8 * static_cast<Real>(e.frequency_error) + 1e-15L;
+        best = RangeOf(ranges, rows, start, middle - reach, middle + reach, nearest[i]);
+      } else {
+        const double highest = i > 0 ? 1.2 * found[i - 1].frequency : 3.2;
+        best = RangeOf(ranges, rows, start, 0, highest, nearest[i]);
+      }
+      if (best.is_allowed) break;
+    }
+    found.push_back(best);
+  }
+  return found;
+}
+
+}  // namespace phasor::server
