@@ -301,8 +301,8 @@ ServiceMethods MakeCatalogService(ServiceContext* context) {
   get.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestGetScheme(call, request, writer, queue, queue, tag);
   };
-  get.handle =
-      Immediate<v1::GetSchemeRequest>([](const v1::GetSchemeRequest& request, const Reply&) { return MakeSchemeCard(request); });
+  get.handle = Immediate<v1::GetSchemeRequest>(
+      [](const v1::GetSchemeRequest& request, const Reply&) { return MakeSchemeCard(request); });
   made.methods.push_back(std::move(get));
 
   Method resolve;

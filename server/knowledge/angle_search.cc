@@ -198,7 +198,8 @@ std::optional<Fit> AngleSearch::FitGiven(int64_t start) {
     std::vector<double> frequencies;
     for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
     if (float32) {
-      frequencies = SearchFloat32(table_, ranges, best ? best->resolved.attention_factor : estimates_.amplitude, start, stretch());
+      frequencies =
+          SearchFloat32(table_, ranges, best ? best->resolved.attention_factor : estimates_.amplitude, start, stretch());
     }
     AllowMore();
     // The ranges are narrower than the estimates were: a schedule may show now.

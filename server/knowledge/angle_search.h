@@ -60,8 +60,8 @@ class AngleSearch {
   // More specs may be tried after Find(), whose number is bounded.
   void AllowMore() { tried_ = 0; }
 
-  // Frequencies as given that make the table at a start. None where they cannot be found, or where they are a schedule's after
-  // all, which is kept then.
+  // Frequencies as given that make the table at a start. None where they cannot be found, or where they are a schedule's
+  // after all, which is kept then.
   std::optional<Fit> FitGiven(int64_t start);
 
  private:

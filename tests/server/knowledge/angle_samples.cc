@@ -1,4 +1,4 @@
-#include "angle_samples.h"
+#include "tests/server/knowledge/angle_samples.h"
 
 #include <algorithm>
 #include <cmath>

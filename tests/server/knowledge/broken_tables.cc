@@ -1,4 +1,4 @@
-#include "broken_tables.h"
+#include "tests/server/knowledge/broken_tables.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "angle_samples.h"
+#include "tests/server/knowledge/angle_samples.h"
 
 namespace phasor::server {
 

@@ -5,14 +5,14 @@
 #include <map>
 #include <string>
 
-#include "angle_samples.h"
-#include "broken_tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "kernels/cpu/cpu_backend.h"
 #include "server/knowledge/diagnosis.h"
 #include "server/knowledge/numbers.h"
+#include "tests/server/knowledge/angle_samples.h"
+#include "tests/server/knowledge/broken_tables.h"
 
 namespace phasor::server {
 namespace {

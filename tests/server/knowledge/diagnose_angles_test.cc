@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "angle_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,6 +14,7 @@
 #include "server/knowledge/fault_cards.h"
 #include "server/knowledge/numbers.h"
 #include "server/knowledge/round_numbers.h"
+#include "tests/server/knowledge/angle_samples.h"
 
 namespace phasor::server {
 namespace {
