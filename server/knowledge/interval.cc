@@ -18,13 +18,4 @@ double Simplest(const Interval& interval) {
   return middle;
 }
 
-int DigitsOf(double value) {
-  for (int digits = 1; digits <= 17; ++digits) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.*e", digits - 1, value);
-    if (std::strtod(text, nullptr) == value) return digits;
-  }
-  return 18;
-}
-
 }  // namespace phasor::server

@@ -25,8 +25,6 @@ struct Interval {
 
 // The shortest decimal number in a non-empty interval; the middle, where none of up to 17 digits is.
 double Simplest(const Interval& interval);
-// Its significant decimal digits: 8 → 1, 0.25 → 2; 18 where it has more than 17.
-int DigitsOf(double value);
 
 }  // namespace phasor::server
 
