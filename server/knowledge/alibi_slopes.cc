@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 
 #include "server/knowledge/numbers.h"
+#include "server/knowledge/round_numbers.h"
 #include "server/text.h"
 
 namespace phasor::server {
