@@ -180,7 +180,8 @@ Measured RadiusOf(const PairTable& t, const Estimates& e, double noise) {
   const bool enough = between.size() >= 24;
   const std::vector<double>& used = enough ? between : all;
   double mean = 0, squares = 0;
-  for (double radius : used) mean += radius / static_cast<double>(used.size());
+  for (double radius : used) mean += radius;
+  mean /= static_cast<double>(used.size());
   for (double radius : used) squares += (radius - mean) * (radius - mean);
   const double n = static_cast<double>(used.size()), scatter = std::max(std::sqrt(squares / n), noise * mean);
   return {mean, enough ? 2 * scatter / std::sqrt(n) : 1.3 * scatter};

@@ -57,20 +57,20 @@ absl::StatusOr<PolishStep> StepOf(const Backend& backend, const PairTable& table
   return step;
 }
 
-std::vector<double> SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude,
-                                  int64_t start, Rows rows) {
+Float32Turns SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude, int64_t start,
+                           Rows rows, int64_t step) {
   constexpr int kReach = 3, kMostReach = 64;
   constexpr int64_t kMostRows = 512;
   std::vector<int64_t> picked;
   const int64_t count = std::min(rows.end - rows.begin, kMostRows);
   for (int64_t k = 0; k < count; ++k) picked.push_back(rows.begin + k * (rows.end - rows.begin - 1) / (count - 1));
   const auto factor = static_cast<float>(amplitude);
-  std::vector<double> best;
+  Float32Turns best;
   for (int64_t i = 0; i < table.pairs; ++i) {
     const TurnRange& range = ranges[static_cast<size_t>(i)];
-    best.push_back(range.frequency);
+    best.frequencies.push_back(range.frequency);
     const auto middle = static_cast<float>(range.frequency);
-    if (!(middle > 0)) continue;
+    if (!(middle > 0) || i % step != 0) continue;
     const double unit = static_cast<double>(std::nextafterf(middle, HUGE_VALF) - middle);
     const int reach = static_cast<int>(std::min<double>(kMostReach, kReach + range.width / (2 * unit)));
     double least = std::numeric_limits<double>::infinity();
@@ -88,8 +88,9 @@ std::vector<double> SearchFloat32(const PairTable& table, const std::vector<Turn
         if (!table.sin.empty()) weigh(table.sin_at(row, i), std::sin(angle));
         if (worst >= least) break;
       }
-      if (worst < least) least = worst, best.back() = static_cast<double>(f);
+      if (worst < least) least = worst, best.frequencies.back() = static_cast<double>(f);
     }
+    best.worst = std::max(best.worst, least);
   }
   return best;
 }

@@ -22,8 +22,13 @@ absl::StatusOr<PolishStep> StepOf(const Backend& backend, const PairTable& table
                                   Rows rows);
 
 // float32 frequencies in the ranges and beside them whose float32 products with positions make the table best, per pair.
-std::vector<double> SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude,
-                                  int64_t start, Rows rows);
+struct Float32Turns {
+  std::vector<double> frequencies;
+  double worst = 0;  // units in the last place, of the worst pair
+};
+// Of every step-th pair only; the others keep the middle of their range.
+Float32Turns SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude, int64_t start,
+                           Rows rows, int64_t step = 1);
 
 }  // namespace phasor::server
 

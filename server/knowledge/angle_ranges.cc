@@ -24,7 +24,12 @@ struct Range {
 class PairRanges {
  public:
   PairRanges(const PairTable& table, const Estimates& estimates, int64_t pair, bool float32, double units)
-      : table_(table), estimates_(estimates), pair_(pair), float32_(float32), units_(units) {}
+      : table_(table), pair_(pair), float32_(float32), units_(units) {
+    // Of f64 tables the estimates themselves are rounded.
+    amplitude_ = estimates.amplitude;
+    slack_ = 2 * estimates.amplitude_error / amplitude_ + 3e-16;
+    if (std::fabs(amplitude_ - 1) <= 4 * estimates.amplitude_error + 1e-15) amplitude_ = 1, slack_ = 0;
+  }
 
   void Begin(Real low, Real high) { ranges_ = {{std::max<Real>(low, 0), high}}; }
   const std::vector<Range>& ranges() const { return ranges_; }
@@ -39,12 +44,11 @@ class PairRanges {
  private:
   // Angles in −π … π whose cosine (sine) is `value` once rounded lie in [a, b] and in its mirror image.
   bool MeetArc(double value, bool is_cos, Real position) {
-    const double amplitude = estimates_.amplitude;
     Real half = units_ * UlpOf(table_.dtype, std::fabs(value));
     if (float32_) half += static_cast<Real>(std::fabs(value)) * 0x1p-23L;
-    half += static_cast<Real>(std::fabs(value)) * 2 * (estimates_.amplitude_error / amplitude);
-    const Real low = std::clamp<Real>((static_cast<Real>(value) - half) / amplitude, -1, 1);
-    const Real high = std::clamp<Real>((static_cast<Real>(value) + half) / amplitude, -1, 1);
+    half += static_cast<Real>(std::fabs(value)) * slack_;
+    const Real low = std::clamp<Real>((static_cast<Real>(value) - half) / amplitude_, -1, 1);
+    const Real high = std::clamp<Real>((static_cast<Real>(value) + half) / amplitude_, -1, 1);
     std::array<Range, 2> arcs;
     if (is_cos) {
       arcs = {Range{acosl(high), acosl(low)}, Range{-acosl(low), -acosl(high)}};
@@ -71,10 +75,9 @@ class PairRanges {
   }
 
   const PairTable& table_;
-  const Estimates& estimates_;
   int64_t pair_;
   bool float32_;
-  double units_;
+  double units_, amplitude_ = 1, slack_ = 0;
   std::vector<Range> ranges_;
 };
 
@@ -109,8 +112,11 @@ TurnRange RangeOf(PairRanges& pair, const std::vector<int64_t>& rows, int64_t st
 }  // namespace
 
 std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimates, const std::vector<double>& nearest,
-                                int64_t start, bool float32) {
+                                int64_t start, bool float32, bool stops_early) {
   const std::vector<int64_t> rows = RowsInOrder(estimates);
+  // Angles rounded to float32 over a few rows pretend another frequency.
+  const double farthest = static_cast<double>(start + estimates.first + estimates.count);
+  const Real rounding = 0x1p-23L * farthest / static_cast<Real>(std::max<int64_t>(estimates.count, 1));
   std::vector<TurnRange> found;
   for (int64_t pair = 0; pair < table.pairs; ++pair) {
     const auto i = static_cast<size_t>(pair);
@@ -118,10 +124,11 @@ std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimat
     TurnRange best{nearest[i], 0, false};
     // Values are off by half a unit; where that leaves nothing, by nearly one.
     for (double units : {0.502, 0.98}) {
+      if (stops_early && units < 0.9) continue;
       PairRanges ranges(table, estimates, pair, float32, units);
       if (e.is_known()) {
         const Real middle = e.frequency < 0 && -e.frequency > 6 * e.frequency_error ? e.frequency + 2 * kPi : e.frequency;
-        const Real reach = 8 * static_cast<Real>(e.frequency_error) + 1e-15L;
+        const Real reach = 8 * static_cast<Real>(e.frequency_error) + 1e-12L + (float32 ? middle * rounding : 0);
         best = RangeOf(ranges, rows, start, middle - reach, middle + reach, nearest[i]);
       } else {
         const double highest = i > 0 ? 1.2 * found[i - 1].frequency : 3.2;
@@ -129,7 +136,13 @@ std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimat
       }
       if (best.is_allowed) break;
     }
+    // Slow pairs of coarse types stand still for rows on end, which spoils their estimates.
+    if (!best.is_allowed && !(stops_early && i == 0)) {
+      PairRanges ranges(table, estimates, pair, float32, 0.98);
+      best = RangeOf(ranges, rows, start, 0, i > 0 ? 1.2 * found[i - 1].frequency : 3.2, nearest[i]);
+    }
     found.push_back(best);
+    if (stops_early && !best.is_allowed) break;
   }
   return found;
 }

@@ -105,6 +105,28 @@ void AddMixed(const FrequencyList& list, std::vector<Candidate>& out) {
 
 }  // namespace
 
+std::vector<Candidate> FactorCandidates(const FrequencyList& list) {
+  constexpr int kDigits = 6;
+  std::vector<Candidate> out;
+  for (double base : KnownBases()) {
+    std::vector<double> factors;
+    for (size_t i = 0; i < list.value.size(); ++i) {
+      const double theta = std::exp(-std::log(base) * static_cast<double>(i) / static_cast<double>(list.pairs()));
+      const double factor = theta / list.value[i], error = factor * (list.tolerance(i) + 1e-14);
+      if (!(error < 1e-7 * factor)) return out;
+      factors.push_back(Roundest(factor, error));
+      if (DigitsOf(factors.back()) > kDigits) break;
+    }
+    if (factors.size() != list.value.size() || DigitsOf(factors.back()) > kDigits) continue;
+    RopeSpec rope;
+    rope.head_dim = 2 * list.pairs();
+    rope.base = base;
+    rope.schedule = FreqFactorsSchedule{factors, std::nullopt};
+    out.push_back({rope, std::nullopt, "LongRoPE with these factors gives the same numbers"});
+  }
+  return out;
+}
+
 void AddRareCandidates(const FrequencyList& list, std::vector<Candidate>& out) {
   AddProportional(list, out);
   AddPixel(list, out);

@@ -52,6 +52,18 @@ Line Solve(const FrequencyList& list, int64_t begin, int64_t end, bool from_one)
 void AddNtk(const FrequencyList& list, double base, double error, std::vector<Candidate>& out) {
   const double d = 2 * static_cast<double>(list.pairs());
   if (d <= 2 || DigitsOf(Roundest(base, error)) <= 3) return;
+  // Factors that people use, those of Qwen among them, on a base that somebody wrote.
+  for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 3.0, 1.5, 40.0, 7.0, 15.0, 31.0}) {
+    const double by = std::pow(factor, d / (d - 2)), original = Roundest(base / by, error / by);
+    if (error > 1e-6 * base || DigitsOf(original) > 4) continue;
+    RopeSpec rope;
+    rope.head_dim = 2 * list.pairs();
+    rope.base = original;
+    rope.schedule = NtkAwareSchedule{factor};
+    out.push_back({rope, std::nullopt,
+                   absl::StrCat("dynamic NTK gives the same numbers where factor·L/M − (factor − 1) is ", factor,
+                                ", and so does plain RoPE of base ", base)});
+  }
   for (double original : KnownBases().first(12)) {
     if (base <= original * 1.01) continue;
     const double alpha = std::pow(base / original, (d - 2) / d), alpha_error = alpha * error / base;

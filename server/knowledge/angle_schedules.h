@@ -57,6 +57,9 @@ struct AbsoluteForm {
 };
 std::vector<Candidate> AbsoluteCandidates(const FrequencyList& list, const AbsoluteForm& form);
 
+// θ divided by a list of factors that people wrote, where measured ones are that round.
+std::vector<Candidate> FactorCandidates(const FrequencyList& list);
+
 // Bases that these could have been raised from, for the first pairs or the last ones.
 std::vector<double> BaseCandidates(const FrequencyList& list);
 

@@ -20,7 +20,12 @@ std::vector<EncodingSpec> WithAmplitude(const EncodingSpec& spec, double own, co
   if (std::fabs(own - e.amplitude) <= error + 7e-8 * own || !std::isfinite(error)) return {spec};
   const double by_width = 1 / std::sqrt(static_cast<double>(columns));
   std::vector<EncodingSpec> specs;
-  for (double amplitude : Candidates(e.amplitude, error, std::vector<double>{1.0, by_width})) {
+  std::vector<double> known{1.0, by_width};
+  for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
+    known.push_back(0.1 * std::log(factor) + 1);
+    for (double length : {4096.0, 8192.0, 2048.0}) known.push_back(std::sqrt(1 + std::log(factor) / std::log(length)));
+  }
+  for (double amplitude : Candidates(e.amplitude, error, known)) {
     EncodingSpec with = spec;
     if (auto* rope = std::get_if<RopeSpec>(&with)) {
       rope->attention_factor = amplitude;
@@ -198,8 +203,8 @@ std::optional<Fit> AngleSearch::FitGiven(int64_t start) {
     std::vector<double> frequencies;
     for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
     if (float32) {
-      frequencies =
-          SearchFloat32(table_, ranges, best ? best->resolved.attention_factor : estimates_.amplitude, start, stretch());
+      const double amplitude = best ? best->resolved.attention_factor : estimates_.amplitude;
+      frequencies = SearchFloat32(table_, ranges, amplitude, start, stretch()).frequencies;
     }
     AllowMore();
     // The ranges are narrower than the estimates were: a schedule may show now.
@@ -223,7 +228,8 @@ bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start,
     list.value.push_back(range.frequency);
     list.error.push_back(range.frequency > 0 ? 0.2 * range.width / range.frequency : 1e300);
   }
-  return TryList(list, start);
+  if (TryList(list, start)) return true;
+  return floor < 1e-15 && TryAll(FactorCandidates(list), start);
 }
 
 // What most tables are, wherever they start; for tables that say little by themselves.
@@ -284,7 +290,8 @@ absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
   }
   if (!found && !is_cancelled()) {
     const size_t before = starts_.size();
-    AddStart(BlindStart());
+    for (int64_t start : BlindStarts()) AddStart(start);
+    AddStart(0);
     for (size_t k = before; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
   }
   if (!found && !found_.empty()) {

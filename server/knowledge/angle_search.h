@@ -68,7 +68,8 @@ class AngleSearch {
   void AddStart(int64_t start);
   void FindStarts();
   void ScanFrom(const FrequencyList& list);
-  int64_t BlindStart() const;
+  std::vector<int64_t> BlindStarts() const;
+  bool Allows(int64_t start, const std::vector<double>& nearest) const;
   bool TryAll(std::vector<Candidate> candidates, int64_t start);
   bool TrySchedules(int64_t start);
   bool TryList(const FrequencyList& list, int64_t start);
