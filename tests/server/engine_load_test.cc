@@ -116,15 +116,16 @@ TEST(EngineLoad, AFailedBuildFailsItsWaitersAndIsTriedAgain) {
   auto first = engine.Send({item}), second = engine.Send({item});
   EXPECT_TRUE(TestEngine::Eventually([&] { return engine->stats().cache_coalesced == 1; }));
   gate.Open();
-  for (auto* future : {&first, &second}) {
-    const auto answer = future->get();
-    ASSERT_TRUE(answer.status.ok());
-    EXPECT_EQ(answer.results[0].status, absl::InternalError("device lost"));
-    EXPECT_FALSE(answer.results[0].cos.has_value());
-  }
+  const auto one = first.get(), other = second.get();
   fail = false;
   ExpectSame(ExpectTable(Oracle(), item), engine.One(item));
   ExpectQuiet(engine);
+  // Only now: the worker's reference to the status is gone, which ThreadSanitizer does not see of the system's Abseil.
+  for (const auto* answer : {&one, &other}) {
+    ASSERT_TRUE(answer->status.ok());
+    EXPECT_EQ(answer->results[0].status, absl::InternalError("device lost"));
+    EXPECT_FALSE(answer->results[0].cos.has_value());
+  }
 }
 
 TEST(EngineLoad, OutOfMemoryWhileBuildingIsTheItemsStatus) {
