@@ -29,6 +29,8 @@ class PairRanges {
     amplitude_ = estimates.amplitude;
     slack_ = 2 * estimates.amplitude_error / amplitude_ + 3e-16;
     if (std::fabs(amplitude_ - 1) <= 4 * estimates.amplitude_error + 1e-15) amplitude_ = 1, slack_ = 0;
+    // A cosine in float32 is rounded once more unless the table is of that type, and by the factor's product.
+    float32_slack_ = amplitude_ == 1 ? (table.dtype == DType::kF32 ? 0 : 0x1.02p-24) : 0x1p-23;
   }
 
   void Begin(Real low, Real high) { ranges_ = {{std::max<Real>(low, 0), high}}; }
@@ -45,7 +47,7 @@ class PairRanges {
   // Angles in −π … π whose cosine (sine) is `value` once rounded lie in [a, b] and in its mirror image.
   bool MeetArc(double value, bool is_cos, Real position) {
     Real half = units_ * UlpOf(table_.dtype, std::fabs(value));
-    if (float32_) half += static_cast<Real>(std::fabs(value)) * 0x1p-23L;
+    if (float32_) half += static_cast<Real>(std::fabs(value)) * float32_slack_;
     half += static_cast<Real>(std::fabs(value)) * slack_;
     const Real low = std::clamp<Real>((static_cast<Real>(value) - half) / amplitude_, -1, 1);
     const Real high = std::clamp<Real>((static_cast<Real>(value) + half) / amplitude_, -1, 1);
@@ -77,7 +79,7 @@ class PairRanges {
   const PairTable& table_;
   int64_t pair_;
   bool float32_;
-  double units_, amplitude_ = 1, slack_ = 0;
+  double units_, amplitude_ = 1, slack_ = 0, float32_slack_ = 0;
   std::vector<Range> ranges_;
 };
 

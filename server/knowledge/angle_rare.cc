@@ -103,26 +103,35 @@ void AddMixed(const FrequencyList& list, std::vector<Candidate>& out) {
   }
 }
 
+// θ of a base over factors of at most six digits.
+void AddFactors(const FrequencyList& list, double base, std::vector<Candidate>& out) {
+  constexpr int kDigits = 6;
+  std::vector<double> factors;
+  for (size_t i = 0; i < list.value.size(); ++i) {
+    const double theta = std::exp(-std::log(base) * static_cast<double>(i) / static_cast<double>(list.pairs()));
+    const double factor = theta / list.value[i], error = factor * (list.tolerance(i) + 1e-14);
+    if (!(error < 1e-7 * factor)) return;
+    factors.push_back(Roundest(factor, error));
+    if (DigitsOf(factors.back()) > kDigits) return;
+  }
+  RopeSpec rope;
+  rope.head_dim = 2 * list.pairs();
+  rope.base = base;
+  rope.schedule = FreqFactorsSchedule{factors, std::nullopt};
+  out.push_back({rope, std::nullopt, "LongRoPE with these factors gives the same numbers"});
+}
+
 }  // namespace
 
 std::vector<Candidate> FactorCandidates(const FrequencyList& list) {
-  constexpr int kDigits = 6;
   std::vector<Candidate> out;
-  for (double base : KnownBases()) {
-    std::vector<double> factors;
-    for (size_t i = 0; i < list.value.size(); ++i) {
-      const double theta = std::exp(-std::log(base) * static_cast<double>(i) / static_cast<double>(list.pairs()));
-      const double factor = theta / list.value[i], error = factor * (list.tolerance(i) + 1e-14);
-      if (!(error < 1e-7 * factor)) return out;
-      factors.push_back(Roundest(factor, error));
-      if (DigitsOf(factors.back()) > kDigits) break;
-    }
-    if (factors.size() != list.value.size() || DigitsOf(factors.back()) > kDigits) continue;
-    RopeSpec rope;
-    rope.head_dim = 2 * list.pairs();
-    rope.base = base;
-    rope.schedule = FreqFactorsSchedule{factors, std::nullopt};
-    out.push_back({rope, std::nullopt, "LongRoPE with these factors gives the same numbers"});
+  for (double base : KnownBases()) AddFactors(list, base, out);
+  // Other bases of up to three digits, where the frequencies are known so well that chance does not make factors round.
+  for (size_t i = 0; i < list.value.size(); ++i) {
+    if (list.tolerance(i) > 1e-13) return out;
+  }
+  for (double unit = 10; unit <= 1e5 && out.empty(); unit *= 10) {
+    for (int digits = 100; digits <= 999 && out.empty(); ++digits) AddFactors(list, digits * unit, out);
   }
   return out;
 }

@@ -232,39 +232,6 @@ bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start,
   return floor < 1e-15 && TryAll(FactorCandidates(list), start);
 }
 
-// What most tables are, wherever they start; for tables that say little by themselves.
-bool AngleSearch::TryUsual() {
-  const Arrangement& a = table_.arrangement;
-  std::vector<Candidate> usual;
-  if (a.content == InputContent::kSinusoidal) {
-    for (double scale : {1.0, 1000.0}) {
-      for (double shift : {0.0, 1.0}) {
-        if (a.order != ColumnOrder::kHalves || a.lacks_column) continue;
-        usual.push_back({TimestepSpec{table_.columns, 10000.0, shift, !a.sin_first, scale}, std::nullopt, ""});
-      }
-    }
-    SinusoidalSpec sinusoidal;
-    sinusoidal.dim = table_.columns;
-    if (a.sin_first && !a.zero_column) usual.push_back({sinusoidal, std::nullopt, ""});
-  } else {
-    for (double base : KnownBases().first(6)) {
-      RopeSpec rope;
-      rope.head_dim = 2 * table_.pairs;
-      rope.base = base;
-      rope.schedule = DefaultSchedule{};
-      usual.push_back({rope, std::nullopt, ""});
-    }
-  }
-  for (const Candidate& candidate : usual) {
-    if (is_cancelled()) return false;
-    auto fit = TryAnywhere(candidate, true);
-    if (!fit || !fit->difference.reproduces()) continue;
-    Keep(*std::move(fit));
-    return true;
-  }
-  return false;
-}
-
 absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
   if (estimates_.count < 3) return found_;
   FindStarts();

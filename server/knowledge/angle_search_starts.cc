@@ -6,6 +6,7 @@
 
 #include "server/knowledge/angle_polish.h"
 #include "server/knowledge/angle_search.h"
+#include "server/knowledge/round_numbers.h"
 
 namespace phasor::server {
 namespace {
@@ -173,6 +174,39 @@ void AngleSearch::FindStarts() {
     at_zero = std::max(at_zero, std::fabs(std::remainder(expected - pair.phase, kTwoPi)) / slack);
   }
   if (at_zero <= 1) AddStart(0);
+}
+
+// What most tables are, wherever they start; for tables that say little by themselves.
+bool AngleSearch::TryUsual() {
+  const Arrangement& a = table_.arrangement;
+  std::vector<Candidate> usual;
+  if (a.content == InputContent::kSinusoidal) {
+    for (double scale : {1.0, 1000.0}) {
+      for (double shift : {0.0, 1.0}) {
+        if (a.order != ColumnOrder::kHalves || a.lacks_column) continue;
+        usual.push_back({TimestepSpec{table_.columns, 10000.0, shift, !a.sin_first, scale}, std::nullopt, ""});
+      }
+    }
+    SinusoidalSpec sinusoidal;
+    sinusoidal.dim = table_.columns;
+    if (a.sin_first && !a.zero_column) usual.push_back({sinusoidal, std::nullopt, ""});
+  } else {
+    for (double base : KnownBases().first(6)) {
+      RopeSpec rope;
+      rope.head_dim = 2 * table_.pairs;
+      rope.base = base;
+      rope.schedule = DefaultSchedule{};
+      usual.push_back({rope, std::nullopt, ""});
+    }
+  }
+  for (const Candidate& candidate : usual) {
+    if (is_cancelled()) return false;
+    auto fit = TryAnywhere(candidate, true);
+    if (!fit || !fit->difference.reproduces()) continue;
+    Keep(*std::move(fit));
+    return true;
+  }
+  return false;
 }
 
 }  // namespace phasor::server
