@@ -72,8 +72,8 @@ Float32Turns SearchFloat32(const PairTable& table, const std::vector<TurnRange>&
     const auto middle = static_cast<float>(range.frequency);
     if (!(middle > 0) || i % step != 0) continue;
     // Of wide ranges, floats that are spread over them.
-    const double unit = std::max(static_cast<double>(std::nextafterf(middle, HUGE_VALF) - middle),
-                                 range.width / (2 * kMostReach));
+    const double unit =
+        std::max(static_cast<double>(std::nextafterf(middle, HUGE_VALF) - middle), range.width / (2 * kMostReach));
     const int reach = static_cast<int>(std::min<double>(kMostReach, kReach + range.width / (2 * unit)));
     double least = std::numeric_limits<double>::infinity();
     for (int k = 0; k <= 2 * reach && least > 0; ++k) {  // the middle, then farther ones to both sides

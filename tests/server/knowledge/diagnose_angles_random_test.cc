@@ -82,8 +82,8 @@ TEST(DiagnoseAnglesRandom, RecognisesTablesOfEveryScheme) {
   }
   std::printf("recognised %d of %d, false alarms %d\n", recognised, made, alarms);
   EXPECT_GE(made, from != nullptr ? 1 : 1000);
-  // Wanted are 0.99; of the first 700 tables 0.967 are recognised. Missed are f64 tables of lists of factors and of dynamic NTK
-  // on a base of no known model, whose frequencies no double holds, and short tables in bf16 whose start is not found.
+  // Wanted are 0.99; of the first 700 tables 0.967 are recognised. Missed are f64 tables of lists of factors and of dynamic
+  // NTK on a base of no known model, whose frequencies no double holds, and short tables in bf16 whose start is not found.
   EXPECT_GE(recognised, 0.96 * made);
   EXPECT_LE(alarms, 0.005 * made);
 }
