@@ -292,7 +292,7 @@ def demonstrate_knowledge(tool, folder):
     say("\n== what an unknown table is")
     config = folder / "llama-3-1-8b.config.json"
     unknown = folder / "unknown.npz"
-    tool.run("table", config, "--positions", "1000:256", "-o", unknown)
+    tool.run("table", config, "--positions", "1000:1256", "-o", unknown)
     say(tool.run("diagnose", unknown).rstrip())
     found = tool.run("diagnose", unknown, json_output=True)
     best = found["hypotheses"][0]

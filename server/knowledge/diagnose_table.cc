@@ -45,14 +45,18 @@ std::vector<InputContent> ContentsOf(const InputTable& table) {
           InputContent::kSinusoidal, InputContent::kBias, InputContent::kBiasVector};
 }
 
-// How well a diagnosis explains its table: reproduced, then a named fault, then the likeliest hypothesis.
+// How well a diagnosis explains its table: reproduced by a rule, then a named fault, then what could hold any numbers (a
+// learned bias, given frequencies), then the likeliest hypothesis.
 double Worth(const Diagnosis& diagnosis) {
+  constexpr double kRule = 0.5;  // confidence from which a hypothesis says more than the numbers themselves
   double worth = 0;
   for (const Hypothesis& hypothesis : diagnosis.hypotheses) {
-    worth = std::max(worth, hypothesis.reproduces ? 2 + hypothesis.confidence : hypothesis.confidence);
+    const double rank = !hypothesis.reproduces ? 0 : hypothesis.confidence >= kRule ? 3 : 1;
+    worth = std::max(worth, rank + hypothesis.confidence);
     if (hypothesis.computed != "exact" && hypothesis.computed != "compat_f32")
-      worth = std::max(worth, 1 + hypothesis.confidence);
+      worth = std::max(worth, 2 + hypothesis.confidence);
   }
+  for (const Fault& fault : diagnosis.faults) worth = std::max(worth, 2 + fault.confidence);
   return worth;
 }
 
@@ -74,7 +78,7 @@ absl::StatusOr<Diagnosis> DiagnoseTable(const Backend& backend, const DiagnoseIn
     with.table.content = content;
     auto diagnosis = IsBias(content) ? DiagnoseBias(backend, with) : DiagnoseAngles(backend, with);
     if (!diagnosis.ok()) return diagnosis;
-    const bool sure = Worth(*diagnosis) > 2.5;
+    const bool sure = Worth(*diagnosis) > 3.5;
     if (!best || Worth(*diagnosis) > Worth(*best)) best = *std::move(diagnosis);
     if (sure) break;
   }

@@ -1,4 +1,5 @@
 // Diagnose over the wire: what a request may hold, and what the answer does.
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -56,6 +57,26 @@ std::vector<float> AlibiRows(int64_t heads, int64_t queries, int64_t keys) {
     }
   }
   return values;
+}
+
+// A fault that is known says more than that any numbers could be a learned bias.
+TEST_F(DiagnoseCall, AFaultCountsMoreThanWhatHoldsAnyNumbers) {
+  std::vector<float> values;
+  for (int row = 0; row < 256; ++row) {
+    const double position = 128 * std::nearbyint((20000 + row) / 128.0);  // as bfloat16 has them
+    for (int half = 0; half < 2; ++half) {
+      for (int pair = 0; pair < 16; ++pair) {
+        const double angle = position * std::pow(10000.0, -pair / 16.0);
+        values.push_back(static_cast<float>(half == 0 ? std::cos(angle) : std::sin(angle)));
+      }
+    }
+  }
+  Add({256, 32}, values, v1::TABLE_CONTENT_UNSPECIFIED);
+  const auto answer = Call();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_GE(answer->faults_size(), 1) << answer->DebugString();
+  EXPECT_EQ(answer->faults(0).name(), "positions_in_bf16");
+  for (const v1::Hypothesis& hypothesis : answer->hypotheses()) EXPECT_NE(hypothesis.scheme(), "t5_bucket");
 }
 
 TEST_F(DiagnoseCall, AnswersWithASpecThatMakesTheNumbers) {
