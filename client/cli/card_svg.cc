@@ -45,7 +45,7 @@ std::string Label(double x, double y, std::string_view anchor, const std::string
 // Curves over the whole width, with the range at the left and what the ends of the axis are.
 std::string Curves(const PictureNumbers& numbers, const std::vector<std::vector<double>>& rows, const Range& range,
                    const std::string& low, const std::string& high, const std::string& left, const std::string& right) {
-  constexpr double kLeft = 44, kTop = 10, kBottom = 92;
+  constexpr double kLeft = 56, kTop = 10, kBottom = 92;
   std::string svg = Begin(numbers);
   absl::StrAppendFormat(&svg, "<path class=\"axis\" d=\"M%g %gV%gH%g\"/>", kLeft, kTop, kBottom, kWidth - 4);
   for (size_t curve = 0; curve < rows.size(); ++curve) {
