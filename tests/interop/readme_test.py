@@ -44,13 +44,18 @@ class Readme(unittest.TestCase):
             answer, end = decoder.raw_decode(out[at:])
             answers.append(answer)
             at += end
-        tables, applied, schemes, card, model, info, cached = answers
+        tables, applied, schemes, card, model, compared, diagnosed, recommended, planned, drawn, info, cached = answers
         self.assertEqual([set(result) & {"status", "cos", "bias"} for result in tables["results"]], [{"cos"}, {"bias"}])
         self.assertEqual(applied["results"][0]["tensors"][0]["shape"], ["1", "2", "1", "4"])
         self.assertNotIn("status", applied["results"][0])
         self.assertIn("rope_yarn", [scheme["name"] for scheme in schemes["schemes"]])
         self.assertEqual(card["scheme"]["name"], "rope_yarn")
         self.assertEqual(model["layers"][0]["spec"]["rope"]["base"], 500000)
+        self.assertEqual(compared["transformation"]["kind"], "scaled_positions")
+        self.assertEqual(diagnosed["hypotheses"][0]["scheme"], "alibi")
+        self.assertTrue(recommended["choices"])
+        self.assertTrue(planned["advice"])
+        self.assertEqual(drawn["media_type"], "image/svg+xml")
         self.assertTrue(info["limits"])
         self.assertTrue(cached["tables"])
 
