@@ -4,13 +4,17 @@
 
 #include "server/grpc_status.h"
 #include "server/knowledge/calls.h"
+#include "server/knowledge/held_forms.h"
 #include "server/knowledge/memory_plan.h"
 #include "server/knowledge/wire_side.h"
 #include "server/spec_parser.h"
+#include "server/table_cache.h"
 #include "server/text.h"
 
 namespace phasor::server {
 namespace {
+
+static_assert(kTileRowsHeld == kTileRows, "what the planner says of the cache is what the cache keeps");
 
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 

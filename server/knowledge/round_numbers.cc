@@ -12,6 +12,8 @@ constexpr std::array kBases{10000.0, 500000.0, 1000000.0, 1e7,   150000.0,      
                             100.0,   50000.0,  25000.0,   4e6,   600000.0,      300000.0, 1e5,        4e5,  7e6,       1.5e6,
                             1000.0,  5000.0,   20000.0,   2.5e6, 10000000000.0, 1e9,      11158840.0, 1e11, 50000000.0};
 
+}  // namespace
+
 double WithDigits(double value, int digits) {
   std::array<char, 40> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific, digits - 1);
@@ -19,8 +21,6 @@ double WithDigits(double value, int digits) {
   std::from_chars(text.data(), end.ptr, rounded);
   return rounded;
 }
-
-}  // namespace
 
 double Roundest(double value, double error) {
   if (!std::isfinite(value) || value == 0) return value;

@@ -12,6 +12,8 @@ double Roundest(double value, double error);
 
 // How many significant decimal digits a number needs, up to 17.
 int DigitsOf(double value);
+// The nearest number of so many significant decimal digits, 1 … 17.
+double WithDigits(double value, int digits);
 
 // Bases that configurations use, likeliest first.
 std::span<const double> KnownBases();
