@@ -148,6 +148,12 @@ struct WeightBytes {
     for (const WeightRef& weight : s.w) bytes += (1 + kPlanBytesPerWeightByte) * BytesOf({&weight});
     return bytes;
   }
+  size_t operator()(const DistilledSpec& s) const {
+    constexpr size_t kBytesPerCosine = sizeof(Turns) + sizeof(double) + sizeof(float);
+    size_t bytes = static_cast<size_t>(s.cosine_terms) * kBytesPerCosine;
+    for (size_t i = 0; i < s.w.size(); ++i) bytes += (1 + kPlanBytesPerWeightByte) * BytesOf({&s.w[i], &s.b[i]});
+    return bytes;
+  }
   size_t operator()(const ForgettingBiasSpec& s) const { return BytesOf({&s.gates}); }
   size_t operator()(const TupeSpec& s) const {
     // With buckets, a bias for every distance between two positions, at most as many as q or k has rows.

@@ -40,6 +40,7 @@ int64_t PairsOf(const EncodingSpec& spec) {
   if (const auto* sandwich = std::get_if<SandwichSpec>(&spec)) return sandwich->num_heads + sandwich->dim.value_or(0) / 2;
   if (const auto* timestep = std::get_if<TimestepSpec>(&spec)) return timestep->dim / 2;
   if (const auto* grid = std::get_if<GridSinusoidalSpec>(&spec)) return grid->dim / 2;
+  if (const auto* distilled = std::get_if<DistilledSpec>(&spec)) return distilled->cosine_terms;
   return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "kernels/program/absolute_rows.h"
 #include "server/enum_text.h"
 #include "server/grpc_status.h"
 #include "server/rotate_draft.h"
@@ -137,6 +138,36 @@ absl::Status UseFope(const v1::ApplyItem& message, RotateDraft& draft, int64_t* 
   return absl::OkStatus();
 }
 
+// Columns of a distilled function: cosines, then sines.
+absl::Status UseDistilled(const v1::ApplyItem& message, RotateDraft& draft, int64_t* head_dim) {
+  if (MovesKeys(message) || message.rotate().inverse()) {
+    return InvalidField(message.has_shift()      ? "shift"
+                        : message.has_rerotate() ? "rerotate"
+                                                 : "rotate.inverse",
+                        "with distilled", "a rotation or its backward: fitted cosines and sines are no rotation to undo");
+  }
+  if (message.rotate().has_query_scale()) return InvalidField("rotate.query_scale", "with distilled", "none");
+  const int64_t columns = AbsoluteColumns(draft.item.source.spec.spec);
+  const auto& shape = message.tensors_size() > 0 ? message.tensors(0).shape() : v1::Tensor::default_instance().shape();
+  *head_dim = shape.empty() ? 0 : shape.Get(shape.size() - 1);
+  if (columns % 2 != 0) {
+    return InvalidField("spec.distilled", absl::StrCat(columns, " columns"), "an even number: cosines, then sines");
+  }
+  if (message.layout() == v1::LAYOUT_T_HD) {
+    return InvalidField("layout", "LAYOUT_T_HD with distilled", "a layout whose last axis is the width of a head");
+  }
+  if (*head_dim < columns) {
+    return InvalidField("tensors[0].shape", absl::StrCat("heads of ", *head_dim),
+                        absl::StrCat("heads of ", columns, " or more: the function has so many columns"));
+  }
+  RotationRule& rule = draft.rule();
+  rule.kind = RotationKind::kDistilled;
+  rule.pairs = columns / 2;
+  if (message.table_pairing() != v1::PAIRING_UNSPECIFIED) rule.pairing = static_cast<Pairing>(message.table_pairing());
+  draft.needs_work = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool MovesKeys(const v1::ApplyItem& message) { return message.has_shift() || message.has_rerotate(); }
@@ -153,8 +184,9 @@ absl::Status CheckRotateOperation(const v1::ApplyItem& message) {
     return status;
   }
   if (!message.has_table()) {
-    if (message.table_pairing() != v1::PAIRING_UNSPECIFIED) {
-      return InvalidField("table_pairing", v1::Pairing_Name(message.table_pairing()), "nothing without a table");
+    if (message.table_pairing() != v1::PAIRING_UNSPECIFIED && !message.spec().has_distilled()) {
+      return InvalidField("table_pairing", v1::Pairing_Name(message.table_pairing()),
+                          "nothing without a table or a distilled function");
     }
     return absl::OkStatus();
   }
@@ -191,7 +223,8 @@ absl::Status ParseRotationSource(const v1::ApplyItem& message, ParseContext& con
   if (std::holds_alternative<RopeSpec>(spec)) return UseRope(message, context, draft, head_dim);
   if (std::holds_alternative<PopeSpec>(spec)) return UsePope(message, draft, head_dim);
   if (std::holds_alternative<FopeSpec>(spec)) return UseFope(message, draft, head_dim);
-  return InvalidField("spec", "a scheme that does not rotate", "rope, pope or fope; or the operation add");
+  if (std::holds_alternative<DistilledSpec>(spec)) return UseDistilled(message, draft, head_dim);
+  return InvalidField("spec", "a scheme that does not rotate", "rope, pope, fope or distilled; or the operation add");
 }
 
 }  // namespace phasor::server

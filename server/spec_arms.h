@@ -57,12 +57,14 @@ EncodingSpec SpecFrom(const v1::ContinuousWindowBiasSpec& m, SpecWeights& weight
 EncodingSpec SpecFrom(const v1::FireSpec& m, SpecWeights& weights);
 EncodingSpec SpecFrom(const v1::DynamicPositionBiasSpec& m, SpecWeights& weights);
 EncodingSpec SpecFrom(const v1::ForgettingBiasSpec& m, SpecWeights& weights);
+EncodingSpec SpecFrom(const v1::DistilledSpec& m, SpecWeights& weights);
 EncodingSpec SpecFrom(const v1::TupeSpec& m, SpecWeights& weights);
 void WriteSpec(const WindowBiasSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const ContinuousWindowBiasSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const FireSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const DynamicPositionBiasSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const ForgettingBiasSpec& s, v1::EncodingSpec* message);
+void WriteSpec(const DistilledSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const TupeSpec& s, v1::EncodingSpec* message);
 void WriteSpec(const ShawSpec& spec, v1::EncodingSpec* message);
 void WriteSpec(const DebertaSpec& spec, v1::EncodingSpec* message);

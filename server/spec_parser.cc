@@ -64,6 +64,8 @@ absl::StatusOr<EncodingSpec> FromArm(const v1::EncodingSpec& message, SpecWeight
       return SpecFrom(message.learned(), weights);
     case v1::EncodingSpec::kGridSinusoidal:
       return SpecFrom(message.grid_sinusoidal());
+    case v1::EncodingSpec::kDistilled:
+      return SpecFrom(message.distilled(), weights);
     case v1::EncodingSpec::kWindowBias:
       return SpecFrom(message.window_bias(), weights);
     case v1::EncodingSpec::kContinuousWindowBias:

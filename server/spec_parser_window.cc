@@ -109,6 +109,30 @@ void WriteSpec(const ForgettingBiasSpec& s, v1::EncodingSpec* message) {
   WriteWeight("gates", s.gates, message);
 }
 
+EncodingSpec SpecFrom(const v1::DistilledSpec& m, SpecWeights& weights) {
+  DistilledSpec s{.num_positions = m.num_positions(),
+                  .first_position = If(m.has_first_position(), m.first_position()),
+                  .cosine_terms = m.cosine_terms(),
+                  .w = {},
+                  .b = {}};
+  for (size_t i = 0; i < s.w.size(); ++i) {
+    s.w[i] = weights.Take(Numbered("w", i));
+    s.b[i] = weights.Take(Numbered("b", i));
+  }
+  return s;
+}
+
+void WriteSpec(const DistilledSpec& s, v1::EncodingSpec* message) {
+  auto* m = message->mutable_distilled();
+  m->set_num_positions(s.num_positions);
+  if (s.first_position) m->set_first_position(*s.first_position);
+  m->set_cosine_terms(s.cosine_terms);
+  for (size_t i = 0; i < s.w.size(); ++i) {
+    WriteWeight(Numbered("w", i), s.w[i], message);
+    WriteWeight(Numbered("b", i), s.b[i], message);
+  }
+}
+
 EncodingSpec SpecFrom(const v1::TupeSpec& m, SpecWeights& weights) {
   return TupeSpec{.num_buckets = If(m.has_num_buckets(), m.num_buckets()),
                   .max_distance = If(m.has_max_distance(), m.max_distance()),

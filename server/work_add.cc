@@ -62,7 +62,7 @@ class AddParser {
     const EncodingSpec& spec = source.spec.spec;
     if (!IsAbsolute(spec)) {
       return InvalidField(field, "a scheme whose rows are not added to x",
-                          "sinusoidal, timestep, gaussian_fourier, learned, grid_sinusoidal");
+                          "sinusoidal, timestep, gaussian_fourier, learned, grid_sinusoidal, distilled");
     }
     const auto* learned = std::get_if<LearnedSpec>(&spec);
     if (learned != nullptr && !learned->table) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/checked_math.h"
+#include "kernels/program/absolute_rows.h"
 #include "server/apply_tensors.h"
 #include "server/describe.h"
 #include "server/enum_text.h"
@@ -68,6 +69,16 @@ absl::Status UsePositions(const v1::ApplyItem& message, ParseContext& context, R
   return absl::OkStatus();
 }
 
+absl::Status CheckDistilledPositions(const RotateDraft& draft) {
+  AbsolutePositions positions;
+  positions.source = draft.item.positions.Source(0);
+  positions.axis_count = draft.item.positions.axes();
+  positions.rows = draft.item.positions.count;
+  const absl::Status status = CheckAbsolute(draft.item.source.spec.spec, positions);
+  const auto error = SpecErrorOf(status);
+  return error ? InvalidField("positions", error->given, error->allowed) : status;
+}
+
 // Several axes belong to RoPE with axes; decays and tables take whole positions of one axis.
 absl::Status CheckPositions(const RotateDraft& draft) {
   const RotationRule& rule = draft.rule();
@@ -79,6 +90,7 @@ absl::Status CheckPositions(const RotateDraft& draft) {
   if (rule.kind != RotationKind::kUploaded && positions.axes() != axes) {
     return InvalidField("positions", absl::StrCat(positions.axes(), " axes"), absl::StrCat(axes, ", as the spec has"));
   }
+  if (rule.kind == RotationKind::kDistilled) return CheckDistilledPositions(draft);
   const bool needs_whole = rule.xpos || rule.kind == RotationKind::kUploaded;
   if (needs_whole && !positions.is_plain()) {
     return InvalidField("positions", "fractional positions or several axes", "whole positions of one axis here");

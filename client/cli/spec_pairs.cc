@@ -161,6 +161,7 @@ bool IsTable(const v1::EncodingSpec& spec) {
     case v1::EncodingSpec::kGaussianFourier:
     case v1::EncodingSpec::kLearned:
     case v1::EncodingSpec::kGridSinusoidal:
+    case v1::EncodingSpec::kDistilled:
     case v1::EncodingSpec::kPope:
     case v1::EncodingSpec::kFope:
       return true;

@@ -19,6 +19,7 @@ enum class KeyKind : uint8_t {
   kGrid = 14,
   kFourierAxes = 15,
   kGridPoints = 16,
+  kDistilled = 17,
   kWindowBias = 30,
   kContinuousWindowBias = 31,
   kFire = 32,
@@ -182,6 +183,15 @@ std::string KeyOf(const DynamicPositionBiasPlan& plan) {
   KeyWriter writer(KeyKind::kDynamicPositionBias);
   writer.Word(static_cast<uint8_t>(plan.log_distance));
   writer.Word(static_cast<uint8_t>(plan.layer_norm));
+  writer.Contents(plan.weights);
+  return std::move(writer).Take();
+}
+
+std::string KeyOf(const DistilledPlan& plan) {
+  KeyWriter writer(KeyKind::kDistilled);
+  writer.Int(plan.first_position);
+  writer.Int(plan.num_positions);
+  writer.Int(plan.angles.pairs());
   writer.Contents(plan.weights);
   return std::move(writer).Take();
 }

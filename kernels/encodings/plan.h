@@ -23,7 +23,7 @@ namespace phasor {
 using Plan =
     std::variant<AnglePlan, BiasPlan, MixedAnglePlan, GatherPlan, FourierPlan, GridPlan, WindowBiasPlan,
                  ContinuousWindowBiasPlan, FirePlan, DynamicPositionBiasPlan, ForgettingBiasPlan, TupePlan, BucketPlan,
-                 KerplePlan, SandwichPlan, ShawPlan, DebertaPlan, SinusoidTermPlan, CopePlan, DecomposedPlan>;
+                 KerplePlan, SandwichPlan, ShawPlan, DebertaPlan, SinusoidTermPlan, CopePlan, DecomposedPlan, DistilledPlan>;
 
 // The plan as one of values by distance; nothing where it is none, or has no values (indices only).
 std::optional<DistancePlan> DistancePlanOf(const Plan& plan);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/encodings/perceptron.h"
 #include "kernels/encodings/plan_angle.h"
 #include "kernels/encodings/weight.h"
 
@@ -67,6 +68,18 @@ struct GridPlan {
     for (int64_t points : grid) count *= points;
     return extra_rows + count;
   }
+};
+
+// A function of the position m: a perceptron of one input, 2·((m − first_position)/(num_positions − 1)) − 1 in IEEE double
+// in this order; or of the cosines of `angles` at m − first_position + ½.
+struct DistilledPlan {
+  int64_t first_position = 0;
+  int64_t num_positions = 0;
+  AnglePlan angles;                // frequencies k/(2·num_positions) turns, k = 0 …; none: of one input
+  Perceptron perceptron;           // SiLU
+  std::vector<WeightRef> weights;  // what it was made of
+
+  int64_t columns() const { return perceptron.outputs(); }
 };
 
 }  // namespace phasor

@@ -24,6 +24,7 @@ constexpr const Scheme* kSchemes[] = {&kRopeDefault,
                                       &kGaussianFourier,
                                       &kLearned,
                                       &kGridSinusoidal,
+                                      &kDistilled,
                                       &kAlibi,
                                       &kWindowBias,
                                       &kContinuousWindowBias,
@@ -68,6 +69,7 @@ struct SpecToScheme {
   const Scheme& operator()(const GaussianFourierSpec&) const { return kGaussianFourier; }
   const Scheme& operator()(const LearnedSpec&) const { return kLearned; }
   const Scheme& operator()(const GridSinusoidalSpec&) const { return kGridSinusoidal; }
+  const Scheme& operator()(const DistilledSpec&) const { return kDistilled; }
   const Scheme& operator()(const WindowBiasSpec&) const { return kWindowBias; }
   const Scheme& operator()(const ContinuousWindowBiasSpec&) const { return kContinuousWindowBias; }
   const Scheme& operator()(const FireSpec&) const { return kFire; }

@@ -26,6 +26,7 @@ extern const Scheme kTimestep;
 extern const Scheme kGaussianFourier;
 extern const Scheme kLearned;
 extern const Scheme kGridSinusoidal;
+extern const Scheme kDistilled;
 extern const Scheme kAlibi;
 extern const Scheme kWindowBias;
 extern const Scheme kContinuousWindowBias;

@@ -70,7 +70,7 @@ using EncodingSpec =
     std::variant<RopeSpec, SinusoidalSpec, AlibiSpec, PopeSpec, FopeSpec, TimestepSpec, GaussianFourierSpec, LearnedSpec,
                  GridSinusoidalSpec, WindowBiasSpec, ContinuousWindowBiasSpec, FireSpec, DynamicPositionBiasSpec,
                  ForgettingBiasSpec, TupeSpec, T5BucketSpec, KerpleSpec, SandwichSpec, ShawSpec, DebertaSpec,
-                 TransformerXlSpec, XlnetSpec, ConformerSpec, CopeSpec, DecomposedSpec>;
+                 TransformerXlSpec, XlnetSpec, ConformerSpec, CopeSpec, DecomposedSpec, DistilledSpec>;
 
 }  // namespace phasor
 

@@ -2,6 +2,8 @@
 #ifndef PHASOR_KERNELS_ENCODINGS_SPEC_TABLES_H_
 #define PHASOR_KERNELS_ENCODINGS_SPEC_TABLES_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -80,6 +82,19 @@ struct GridSinusoidalSpec {
   std::optional<double> scale;              // > 0; default 1
   std::vector<double> axis_bases;           // one per axis in place of base, or none
   friend bool operator==(const GridSinusoidalSpec&, const GridSinusoidalSpec&) = default;
+};
+
+// A small function of the position in place of a table: linear layers with SiLU between, none after the last, fed with
+// x = 2·(m − first_position)/(num_positions − 1) − 1, or, where cosine_terms is given, with the cosines
+// cos(π·k·(m − first_position + ½)/num_positions), k = 0 … cosine_terms − 1. One layer of cosines is a cosine series.
+struct DistilledSpec {
+  static constexpr size_t kMaxLayers = 8;
+
+  int64_t num_positions = 0;               // that it was fitted to: 2 … 2^31 − 1
+  std::optional<int64_t> first_position;   // the first of them, |…| < 2^31; default 0
+  int64_t cosine_terms = 0;                // 0 … 65536
+  std::array<WeightRef, kMaxLayers> w, b;  // [outputs, inputs], [outputs]; the last outputs are the row's columns
+  friend bool operator==(const DistilledSpec&, const DistilledSpec&) = default;
 };
 
 }  // namespace phasor

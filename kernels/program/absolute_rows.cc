@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/sincos.h"
+#include "kernels/encodings/spec_check.h"
 #include "kernels/program/angle_rows.h"
+#include "kernels/program/distilled_rows.h"
 #include "kernels/program/grid_rows.h"
 
 namespace phasor {
@@ -48,6 +50,11 @@ Move MoveOf(const EncodingSpec& spec) {
   if (const auto* s = std::get_if<SinusoidalSpec>(&spec)) return {.offset = *s->position_offset};
   if (const auto* s = std::get_if<TimestepSpec>(&spec)) return {.negate = *s->scale < 0};
   return {};
+}
+
+int64_t DistilledColumns(const DistilledSpec& spec) {
+  const auto given = std::find_if(spec.w.rbegin(), spec.w.rend(), [](const WeightRef& w) { return static_cast<bool>(w); });
+  return given == spec.w.rend() ? 0 : (*given)->shape[0];
 }
 
 // Halves and columns of the schemes that are tables of angles.
@@ -206,12 +213,23 @@ absl::Status CheckOffset(const AbsolutePositions& positions, int64_t offset) {
   return absl::OkStatus();
 }
 
+// The middle of the position's cell, which cosines are taken at, is a position too.
+absl::Status CheckDistilled(const AbsolutePositions& positions, int64_t first) {
+  for (int64_t row = 0; row < positions.rows; ++row) {
+    const double distance = PositionAt(positions.source, row) - static_cast<double>(first);
+    if (std::fabs(distance) < static_cast<double>(kLastPosition)) continue;
+    return Refuse(absl::StrCat("position ", FormatNumber(PositionAt(positions.source, row)), ", first_position ", first),
+                  absl::StrCat("positions less than ", kLastPosition, " from it"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsAbsolute(const EncodingSpec& spec) {
   return std::holds_alternative<SinusoidalSpec>(spec) || std::holds_alternative<TimestepSpec>(spec) ||
          std::holds_alternative<GaussianFourierSpec>(spec) || std::holds_alternative<LearnedSpec>(spec) ||
-         std::holds_alternative<GridSinusoidalSpec>(spec);
+         std::holds_alternative<GridSinusoidalSpec>(spec) || std::holds_alternative<DistilledSpec>(spec);
 }
 
 int64_t AbsoluteColumns(const EncodingSpec& canonical) {
@@ -219,6 +237,7 @@ int64_t AbsoluteColumns(const EncodingSpec& canonical) {
   if (const auto* s = std::get_if<GaussianFourierSpec>(&canonical)) return 2 * s->weight->shape.back();
   if (const auto* s = std::get_if<LearnedSpec>(&canonical)) return s->dim;
   if (const auto* s = std::get_if<GridSinusoidalSpec>(&canonical)) return s->dim;
+  if (const auto* s = std::get_if<DistilledSpec>(&canonical)) return DistilledColumns(*s);
   return 0;
 }
 
@@ -246,6 +265,7 @@ absl::Status CheckAbsolute(const EncodingSpec& canonical, const AbsolutePosition
   if (const auto* s = std::get_if<GaussianFourierSpec>(&canonical)) {
     return *s->log ? CheckPositive(positions) : absl::OkStatus();
   }
+  if (const auto* s = std::get_if<DistilledSpec>(&canonical)) return CheckDistilled(positions, *s->first_position);
   return CheckOffset(positions, MoveOf(canonical).offset);
 }
 
@@ -279,6 +299,14 @@ absl::StatusOr<std::vector<ProgramStep>> AbsoluteSteps(const AbsoluteRows& table
     at.axes[0] = table.positions.source;
     std::copy(table.positions.more_axes.begin(), table.positions.more_axes.end(), at.axes.begin() + 1);
     return GridSteps(std::get<GridPlan>(*table.plan), at, table.dtype, table.out, table.scratch);
+  }
+  if (std::holds_alternative<DistilledSpec>(*table.spec)) {
+    DistilledRows rows;
+    rows.plan = &std::get<DistilledPlan>(*table.plan);
+    rows.positions = table.positions.source;
+    rows.dtype = table.dtype;
+    rows.out = table.out;
+    return std::vector<ProgramStep>{DistilledStep(rows, table.positions.rows)};
   }
   return absl::InternalError("a spec without absolute rows");
 }

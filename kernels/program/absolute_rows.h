@@ -17,7 +17,8 @@
 
 namespace phasor {
 
-// Whether the spec's rows are added to the input: sinusoidal, timestep, gaussian_fourier, learned, grid_sinusoidal.
+// Whether the spec's rows are added to the input: sinusoidal, timestep, gaussian_fourier, learned, grid_sinusoidal,
+// distilled.
 bool IsAbsolute(const EncodingSpec& spec);
 
 // Width of a row of a canonical absolute spec.

@@ -8,6 +8,7 @@
 
 #include "kernels/core/narrow.h"
 #include "kernels/core/sincos.h"
+#include "kernels/program/distilled_rows.h"
 #include "kernels/program/polar.h"
 
 namespace phasor {
@@ -222,6 +223,8 @@ class RotationProgram::Builder {
         return AddUploaded(table, is_key ? std::nullopt : rule_.scale, positions, rows, dtype);
       case RotationKind::kFrequency:
         return AddMixed(table, is_key ? std::nullopt : rule_.scale, positions, rows, dtype);
+      case RotationKind::kDistilled:
+        return AddDistilled(table, positions, rows, dtype);
       case RotationKind::kPolar:
         return AddPolar(table, is_key && phases_ != nullptr, positions, rows, dtype);
       default:
@@ -240,6 +243,16 @@ class RotationProgram::Builder {
       const UploadedRows fill{weight, positions, scale, rule_.divide, dtype, is_sin ? table.sin : table.cos};
       steps_.push_back(ProgramStep::Of(fill, rows, per_slice));
     }
+  }
+
+  void AddDistilled(const Table& table, const RotationPositions& positions, int64_t rows, DType dtype) {
+    DistilledRows fill;
+    fill.plan = &std::get<DistilledPlan>(memory_.plans[0]->plan);
+    fill.positions = positions.axes[0];
+    fill.dtype = dtype;
+    fill.out = table.cos;
+    fill.second = table.sin;
+    steps_.push_back(DistilledStep(fill, rows));
   }
 
   void AddMixed(const Table& table, const std::optional<PositionScale>& scale, const RotationPositions& positions,

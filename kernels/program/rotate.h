@@ -29,6 +29,7 @@ enum class RotationKind : uint8_t {
   kUploaded,   // no plan; whole positions of one axis, rows of the tables
   kPolar,      // PoPE; one axis
   kFrequency,  // FoPE; one axis
+  kDistilled,  // cosines and sines of a distilled function; one axis, no scale
 };
 
 // What is rotated by.
@@ -46,7 +47,7 @@ struct RotationRule {
   WeightRef delta;                     // kPolar, of keys; may be empty
 };
 
-// Whether tensors can be rotated by the scheme: RoPE, PoPE, FoPE.
+// Whether tensors can be rotated by the scheme: RoPE, PoPE, FoPE. (A distilled function is a table first.)
 bool IsRotation(const EncodingSpec& spec);
 // What a canonical spec that rotates comes to, but for xPos, whose center may depend on the request.
 RotationRule RotationRuleOf(const EncodingSpec& spec);

@@ -143,6 +143,15 @@ struct OtherForms {
     const double pairs = Number(plan.pairs()), keys = Number(load.keys);
     return {{HeldWhat::kTable, "rows", keys * 2 * pairs * element(), 0, keys * pairs * 3, "One row per position."}};
   }
+  std::vector<HeldForm> operator()(const DistilledPlan& plan) const {
+    const double keys = Number(load.keys), columns = Number(plan.columns());
+    double learned = 0;
+    for (const WeightRef& weight : plan.weights) learned += ElementsOf(weight);
+    const double products = Number(plan.perceptron.products()), cosines = Number(plan.angles.pairs());
+    return {Weights(learned, "The function's layers."),
+            {HeldWhat::kTable, "rows", keys * columns * element(), 0, keys * (2 * products + cosines),
+             "One row per position, made by the function."}};
+  }
   std::vector<HeldForm> operator()(const MixedAnglePlan& plan) const {
     const double heads = Number(plan.heads), keys = Number(load.keys), outputs = Number(plan.outputs);
     const double kept = Number(static_cast<int64_t>(plan.frequencies.size()));

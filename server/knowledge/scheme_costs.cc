@@ -210,6 +210,15 @@ Costs Decomposed(const Size& s) {
           Content(s)};
 }
 
+// Of two hidden layers, as Distill makes them when it is not told otherwise.
+Costs Distilled(const Size& s) {
+  constexpr double kHidden = 64;
+  const double products = kHidden + kHidden * kHidden + kHidden * s.width;
+  return {{"layers", (products + 2 * kHidden + s.width) * 8, 0, "three linear layers of float64, hidden width 64"},
+          {"rows", s.positions * s.width * kF32, s.positions * (2 * products + 4 * kHidden), "one row per position"},
+          {"add to x", 2 * s.positions * s.width * kF32, s.positions * s.width, "x is read and written once"}};
+}
+
 struct SchemeCosts {
   std::string_view scheme;
   Costs (*costs)(const Size& size);
@@ -223,6 +232,7 @@ constexpr SchemeCosts kCosts[] = {{"pope", &Pope},
                                   {"gaussian_fourier", &GaussianFourier},
                                   {"learned", &Learned},
                                   {"grid_sinusoidal", &Sinusoids},
+                                  {"distilled", &Distilled},
                                   {"alibi", &Alibi},
                                   {"t5_bucket", &T5Bucket},
                                   {"kerple", &Kerple},

@@ -334,6 +334,20 @@ void AppendTables(std::vector<Case>& cases) {
   grid.columns = {6, 10, 6};
   grid.axis_bases = {20, 35, 10000};
   cases.push_back({"grid_sinusoidal/coordinates", grid, {}});
+  DistilledSpec distilled;
+  distilled.num_positions = 9;
+  distilled.first_position = -2;
+  distilled.w[0] = MakeWeight({5, 1}, {1, -3.25, 0.5, 2, -0.75});
+  distilled.b[0] = MakeWeight({5}, {0.25, 0, -1, 1.5, 3});
+  distilled.w[1] = MakeWeight({3, 5}, {1, 2, 3, -4, 0.5, 1e-3, 7, 8, 9, 0.1, 0.2, 0.3, -0.4, 0.5, -0.6});
+  distilled.b[1] = MakeWeight({3}, {0.1, -0.2, 0.3});
+  cases.push_back({"distilled/perceptron", distilled, {}});
+  DistilledSpec series;
+  series.num_positions = 9;
+  series.cosine_terms = 4;
+  series.w[0] = MakeWeight({2, 4}, {1, -0.5, 0.25, 1e-3, 0, 3, -7, 0.1});
+  series.b[0] = MakeWeight({2}, {0, 0.125});
+  cases.push_back({"distilled/series", series, {}});
 }
 
 }  // namespace

@@ -87,6 +87,24 @@ constexpr FailureDetail kGridSinusoidalFailures[] = {
 };
 constexpr std::string_view kGridSinusoidalRelated[] = {"sinusoidal", "learned", "rope_pixel", "decomposed"};
 
+constexpr FailureDetail kDistilledFailures[] = {
+    {"Quality falls off a cliff beyond the fitted length.",
+     "Nothing holds the function to anything there: a perceptron goes on in straight lines, a cosine series comes back "
+     "through the range in reverse.",
+     "max_error_beyond of Distill's answer.", "Fit the whole range that will be used."},
+    {"Short distances are blurred in rotations.",
+     "Pairs that turn many times within the range cannot be followed by a small smooth function.",
+     "max_error_by_column: the first pairs are the worst.", "Use the rotation's closed form, which is exact and cheaper."},
+    {"Rows differ from the file's ONNX model in the last digits.",
+     "Another library adds in another order, with another sigmoid.", "Compare in float64: a few 1e-15.",
+     "Nothing to fix; take one of the two everywhere."},
+};
+constexpr std::string_view kDistilledRelated[] = {"learned", "sinusoidal", "dynamic_position_bias", "fire"};
+constexpr ExampleInput kDistilledInputs[] = {
+    {"w1", {6, 1}, 2, 3}, {"b1", {6}, 1, 5},    {"w2", {6, 6}, 2, 7},
+    {"b2", {6}, 1, 11},   {"w3", {4, 6}, 2, 5}, {"b3", {4}, 1, 3},
+};
+
 }  // namespace
 
 constexpr CardDetails kSinusoidalCard{
@@ -208,6 +226,29 @@ y, x = torch.meshgrid(
     torch.arange(height, dtype=torch.float64), torch.arange(width, dtype=torch.float64), indexing="ij"
 )
 result = {"table": torch.cat([half(x), half(y)], -1)}  # the width comes first
+)py",
+};
+constexpr CardDetails kDistilledCard{
+    .scheme = "distilled",
+    .latex =
+        "PE(m) = W_3\\,\\mathrm{SiLU}\\big(W_2\\,\\mathrm{SiLU}(W_1 x + b_1) + b_2\\big) + b_3,\\quad x = \\tfrac{2(m - "
+        "m_0)}{N - 1} - 1;\\qquad PE(m) = \\sum_{k < K} w_k \\cos\\frac{\\pi k (m - m_0 + \\frac12)}{N} + b",
+    .extrapolation =
+        "Not at all: only the fitted positions are held to anything. Beyond them every SiLU is either nearly 0 or nearly "
+        "its input, so a perceptron goes on in straight lines; a cosine series is even about the ends of the range and "
+        "runs through it in reverse.",
+    .failures = kDistilledFailures,
+    .related = kDistilledRelated,
+    .example = {.kind = ExampleKind::kRows,
+                .spec = R"({"distilled":{"num_positions":8}})",
+                .cpp_spec = R"(phasor::DistilledSpec{.num_positions = 8})",
+                .positions = 8,
+                .inputs = kDistilledInputs},
+    .pytorch = R"py(positions = torch.arange(8, dtype=torch.float64)
+x = 2 * (positions / (8 - 1)) - 1
+hidden = torch.nn.functional.silu(x[:, None] @ w1.T + b1)
+hidden = torch.nn.functional.silu(hidden @ w2.T + b2)
+result = {"table": hidden @ w3.T + b3}
 )py",
 };
 

@@ -26,6 +26,7 @@ extern const CardDetails kTimestepCard;
 extern const CardDetails kGaussianFourierCard;
 extern const CardDetails kLearnedCard;
 extern const CardDetails kGridSinusoidalCard;
+extern const CardDetails kDistilledCard;
 extern const CardDetails kAlibiCard;
 extern const CardDetails kWindowBiasCard;
 extern const CardDetails kContinuousWindowBiasCard;

@@ -33,9 +33,9 @@ std::vector<double> Numbers(const std::vector<int64_t>& shape, int64_t step) {
 }
 )";
 
-// dynamic_position_bias keeps its layers in arrays: "w1" is w[0].
+// Two schemes keep their layers in arrays: "w1" is w[0].
 std::string MemberOf(const CardDetails& card, const ExampleInput& input) {
-  if (card.scheme != "dynamic_position_bias") return std::string(input.name);
+  if (card.scheme != "dynamic_position_bias" && card.scheme != "distilled") return std::string(input.name);
   return absl::StrCat(View(input.name.substr(0, 1)), "[", input.name[1] - '1', "]");
 }
 

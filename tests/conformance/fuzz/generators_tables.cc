@@ -92,6 +92,22 @@ EncodingSpec GridSinusoidal(Rng& rng) {
   return s;
 }
 
+EncodingSpec Distilled(Rng& rng) {
+  DistilledSpec s;
+  s.num_positions = rng.LogInt(2, int64_t{1} << 30);
+  if (rng.OneIn(2)) s.first_position = rng.Int(-1000, 1000);
+  if (rng.OneIn(2)) s.cosine_terms = rng.LogInt(1, 40);
+  const auto layers = static_cast<size_t>(rng.Int(1, DistilledSpec::kMaxLayers));
+  int64_t inputs = s.cosine_terms == 0 ? 1 : s.cosine_terms;
+  for (size_t i = 0; i < layers; ++i) {
+    const int64_t outputs = rng.LogInt(1, i + 1 == layers ? 70 : 40);
+    s.w[i] = RandomWeight(rng, {outputs, inputs});
+    s.b[i] = RandomWeight(rng, {outputs});
+    inputs = outputs;
+  }
+  return s;
+}
+
 }  // namespace
 
 std::vector<SpecGenerator> TableGenerators() {
@@ -99,7 +115,8 @@ std::vector<SpecGenerator> TableGenerators() {
           {"timestep", &Timestep},
           {"gaussian_fourier", &GaussianFourier},
           {"learned", &Learned},
-          {"grid_sinusoidal", &GridSinusoidal}};
+          {"grid_sinusoidal", &GridSinusoidal},
+          {"distilled", &Distilled}};
 }
 
 }  // namespace phasor

@@ -11,7 +11,7 @@ import serving
 
 SERVICES = {
     "phasor.v1.PositionService": ["Precompute", "StreamPrecompute", "Apply", "StreamApply", "Scores", "UploadTensor"],
-    "phasor.v1.CatalogService": ["ListSchemes", "GetScheme", "ResolveModel", "CompareSpecs", "Diagnose", "Recommend", "PlanMemory", "Plot"],
+    "phasor.v1.CatalogService": ["ListSchemes", "GetScheme", "ResolveModel", "CompareSpecs", "Diagnose", "Recommend", "PlanMemory", "Plot", "Distill"],
     "phasor.v1.AdminService": ["GetServerInfo", "ListTables", "EvictTables"],
     "phasor.v1.SharedMemoryService": ["CreateRegion", "RenewRegion", "ReleaseRegion"],
     "grpc.health.v1.Health": ["Check", "Watch"],

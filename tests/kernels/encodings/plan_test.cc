@@ -125,6 +125,17 @@ TEST(PlanKeyTest, EveryFieldOfATableCounts) {
              [](auto& p) { p.grid = {}, p.parts[1].interleaved = true; }});
 }
 
+TEST(PlanKeyTest, EveryFieldOfADistilledFunctionCounts) {
+  DistilledPlan plan{
+      .first_position = 0, .num_positions = 8, .angles = Angles(Precision::kExact), .perceptron = {}, .weights = {}};
+  plan.weights = {MakeWeight({1, 2}, {1, 2}), MakeWeight({1}, {3})};
+  ExpectAllCount<DistilledPlan>(plan,
+                                {[](auto& p) { p.first_position = 1; }, [](auto& p) { p.num_positions = 9; },
+                                 [](auto& p) { p.angles.frequencies.pop_back(); }, [](auto& p) { p.weights.pop_back(); },
+                                 [](auto& p) { p.weights[0] = MakeWeight({1, 2}, {1, 3}); },
+                                 [](auto& p) { p.weights[0] = MakeWeight({2, 1}, {1, 2}); }});
+}
+
 TEST(PlanKeyTest, EveryFieldOfBucketsCounts) {
   const BucketPlan plan{
       .num_buckets = 4, .max_distance = 16, .bidirectional = true, .num_heads = 2, .table = {}, .buckets = {}};
