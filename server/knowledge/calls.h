@@ -2,13 +2,18 @@
 #ifndef PHASOR_SERVER_KNOWLEDGE_CALLS_H_
 #define PHASOR_SERVER_KNOWLEDGE_CALLS_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "phasor/v1/compare.pb.h"
 #include "phasor/v1/diagnose.pb.h"
+#include "phasor/v1/distill.pb.h"
 #include "phasor/v1/plot.pb.h"
 #include "phasor/v1/recommend.pb.h"
 
 #include "kernels/backend.h"
+#include "server/knowledge/distill.h"
 #include "server/limits.h"
 
 namespace phasor::server {
@@ -26,6 +31,18 @@ absl::StatusOr<v1::DiagnoseResponse> Diagnose(const KnowledgeContext& context, c
 absl::StatusOr<v1::RecommendResponse> Recommend(const KnowledgeContext& context, const v1::RecommendRequest& request);
 absl::StatusOr<v1::PlanMemoryResponse> PlanMemory(const KnowledgeContext& context, const v1::PlanMemoryRequest& request);
 absl::StatusOr<v1::PlotResponse> Plot(const KnowledgeContext& context, const v1::PlotRequest& request);
+
+// Distill in two parts: reading a request takes milliseconds, fitting up to a minute, on another thread.
+struct DistillJob {
+  Side side;
+  DistillSamples samples;
+  DistillOptions options;
+  std::vector<DistillForm> forms;
+  int64_t bytes = 0;  // of memory while one is fitted
+};
+absl::StatusOr<DistillJob> PrepareDistill(const KnowledgeContext& context, const v1::DistillRequest& request);
+absl::StatusOr<v1::DistilledFunction> FitForm(const KnowledgeContext& context, const DistillJob& job, DistillForm form,
+                                              DistillListener listener);
 
 }  // namespace phasor::server
 

@@ -1,0 +1,54 @@
+#include "server/knowledge/distill_train.h"
+
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "absl/status/status.h"
+
+#include "server/knowledge/distill_net.h"
+#include "server/knowledge/lbfgs.h"
+
+namespace phasor::server {
+namespace {
+
+constexpr std::chrono::milliseconds kProgressEvery{250};
+
+}  // namespace
+
+absl::StatusOr<TrainedPerceptron> TrainPerceptron(const Grid& values, const DistillOptions& options,
+                                                  DistillListener listener, const CancelFlag* cancel) {
+  using Clock = std::chrono::steady_clock;
+  TrainingNet net(values, options.hidden);
+  Lbfgs search(net.Start(options.seed));
+  TrainedPerceptron best;
+  DistillProgress progress{.form = DistillForm::kPerceptron, .steps = options.steps};
+  progress.max_error = std::numeric_limits<double>::infinity();
+  Clock::time_point told = Clock::now();
+  const auto evaluate = [&](const std::vector<double>& at, double* value, std::vector<double>* gradient) {
+    NetError error;
+    if (!net.Evaluate(at, &error, gradient)) return false;
+    *value = error.loss;
+    if (error.max < progress.max_error) {
+      progress.rms_error = error.rms;
+      progress.max_error = error.max;
+      best.perceptron = net.Make(at);
+    }
+    return true;
+  };
+  while (progress.step < options.steps) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return absl::CancelledError("distill: cancelled");
+    if (!search.Step(evaluate)) break;
+    ++progress.step;
+    if (progress.max_error <= options.tolerance) break;
+    if (const Clock::time_point now = Clock::now(); now - told >= kProgressEvery) {
+      told = now;
+      listener(progress);
+    }
+  }
+  best.steps = progress.step;
+  if (best.perceptron.layers.empty()) return absl::InternalError("distill: training began nowhere");
+  return best;
+}
+
+}  // namespace phasor::server
