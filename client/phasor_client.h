@@ -98,6 +98,10 @@ class Client {
   absl::StatusOr<v1::RecommendResponse> Recommend(const v1::RecommendRequest& request);
   absl::StatusOr<v1::PlanMemoryResponse> PlanMemory(const v1::PlanMemoryRequest& request);
   absl::StatusOr<v1::PlotResponse> Plot(const v1::PlotRequest& request);
+  // Takes progress and results on this thread as they come. An error ends the call, which stops the fit, and is its result.
+  // UNAVAILABLE is tried again as long as nothing has come.
+  using DistillSink = absl::FunctionRef<absl::Status(const v1::DistillResponse& message)>;
+  absl::Status Distill(const v1::DistillRequest& request, DistillSink sink);
 
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request = {});
   absl::StatusOr<v1::ListTablesResponse> ListTables(const v1::ListTablesRequest& request = {});

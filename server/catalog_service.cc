@@ -8,6 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/encodings/encoding.h"
+#include "server/distill_stream.h"
 #include "server/knowledge/calls.h"
 #include "server/knowledge/scheme_card.h"
 #include "server/resolve/gguf_model.h"
@@ -22,8 +23,8 @@ namespace {
 using Base = v1::CatalogService;
 using RawKnowledge = Base::WithRawMethod_CompareSpecs<Base::WithRawMethod_Diagnose<
     Base::WithRawMethod_Recommend<Base::WithRawMethod_PlanMemory<Base::WithRawMethod_Plot<Base::Service>>>>>;
-using RawService =
-    Base::WithRawMethod_ListSchemes<Base::WithRawMethod_GetScheme<Base::WithRawMethod_ResolveModel<RawKnowledge>>>;
+using RawService = Base::WithRawMethod_ListSchemes<
+    Base::WithRawMethod_GetScheme<Base::WithRawMethod_ResolveModel<Base::WithRawMethod_Distill<RawKnowledge>>>>;
 using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
 
 v1::ListSchemesResponse ListSchemes() {
@@ -278,6 +279,16 @@ void AddKnowledge(ServiceContext* context, RawService* raw, ServiceMethods* made
     raw->RequestPlot(call, request, writer, queue, queue, tag);
   };
   for (Method* method : {&compare, &diagnose, &recommend, &plan, &plot}) made->methods.push_back(std::move(*method));
+
+  Method distill;
+  distill.name = made->name + "/Distill";
+  distill.request_next_writer = [raw](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
+    raw->RequestDistill(call, request, writer, queue, queue, tag);
+  };
+  distill.produce = [context, backend](grpc::ByteBuffer request, Outlet outlet) {
+    return OpenDistillStream(context, backend, std::move(request), std::move(outlet));
+  };
+  made->methods.push_back(std::move(distill));
 }
 
 }  // namespace

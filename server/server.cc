@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kMostRpcThreads = 4;
 constexpr size_t kControlQueue = 64;
+constexpr size_t kTrainingQueue = 4;  // each may take a minute
 // Pooled buffers that an idle server keeps, so that the next call need not wait for pages.
 constexpr int64_t kIdlePoolBytes = int64_t{64} << 20;
 // gRPC's message limit is the payload's limit and this.
@@ -99,6 +100,7 @@ struct Server::Impl {
         uploads(std::make_unique<UploadStore>(options.uploads)),
         regions(std::make_unique<RegionStore>(options.regions)),
         context(options.limits, options.streams, uploads.get(), regions.get()),
+        training(std::make_unique<ControlThread>(kTrainingQueue)),
         control(std::make_unique<ControlThread>(kControlQueue)),
         knowledge(std::make_unique<ControlThread>(kControlQueue)) {}
 
@@ -123,6 +125,7 @@ struct Server::Impl {
   std::unique_ptr<MetricsListener> metrics_listener;
   std::unique_ptr<CallAdmission> admission;
   std::unique_ptr<CallGroup> public_calls, admin_calls;
+  std::unique_ptr<ControlThread> training;  // knowledge hands work to it
   std::unique_ptr<ControlThread> control, knowledge;
   std::unique_ptr<Transport> public_transport, admin_transport;
   std::unique_ptr<MemoryKeeper> memory_keeper;
@@ -178,6 +181,7 @@ absl::Status Server::Impl::StartEngine() {
   context.admission = admission.get();
   context.control = control.get();
   context.knowledge = knowledge.get();
+  context.training = training.get();
   return absl::OkStatus();
 }
 

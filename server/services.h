@@ -38,6 +38,7 @@ struct ServiceContext {
   CallAdmission* admission = nullptr;
   ControlThread* control = nullptr;
   ControlThread* knowledge = nullptr;  // of its own, for calls that may think for a second: nobody waits behind them
+  ControlThread* training = nullptr;   // for fits of a minute; few wait
   std::string version;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::atomic<bool> draining{false};

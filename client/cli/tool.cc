@@ -204,8 +204,8 @@ int RunTool(int argc, const char* const* argv) {
       "Exit code: 0; 2 for wrong usage; 1 for a refused or failed call.");
   std::vector<Command> commands;
   for (const auto add :
-       {AddSchemes, AddCard, AddResolve, AddCompare, AddDiagnose, AddRecommend, AddMemory, AddPlot, AddTable, AddBias,
-        AddApply, AddResize, AddScores, AddUpload, AddTables, AddInfo, AddHealth, AddBenchServer}) {
+       {AddSchemes, AddCard, AddResolve, AddCompare, AddDiagnose, AddDistill, AddRecommend, AddMemory, AddPlot, AddTable,
+        AddBias, AddApply, AddResize, AddScores, AddUpload, AddTables, AddInfo, AddHealth, AddBenchServer}) {
     commands.push_back(add(app, tool));
   }
   try {

@@ -70,6 +70,7 @@ Command AddCard(CLI::App& app, Tool& tool);
 Command AddResolve(CLI::App& app, Tool& tool);
 Command AddCompare(CLI::App& app, Tool& tool);
 Command AddDiagnose(CLI::App& app, Tool& tool);
+Command AddDistill(CLI::App& app, Tool& tool);
 Command AddRecommend(CLI::App& app, Tool& tool);
 Command AddMemory(CLI::App& app, Tool& tool);
 Command AddPlot(CLI::App& app, Tool& tool);
