@@ -12,6 +12,7 @@ namespace {
 
 // Of the square of an activation, summed over the rows: far above the rounding of the sums, far below what can be seen.
 constexpr double kRidge = 1e-13;
+constexpr double kMostRidge = 1;
 
 std::vector<double> Zeros(int64_t count) { return std::vector<double>(static_cast<size_t>(count)); }
 
@@ -126,13 +127,20 @@ void TrainingNet::Forward(const std::vector<double>& parameters) {
   }
 }
 
+// At the start the ridge is raised until the system can be solved, which it cannot always where there are fewer rows than
+// units; later it stays, since it is part of what is minimised.
 bool TrainingNet::SolveLast() {
-  std::fill(gram_.begin(), gram_.end(), 0.0);
+  for (;;) {
+    std::fill(gram_.begin(), gram_.end(), 0.0);
+    AddProduct(wide_, wide_, rows_, {a2_.data(), 1, wide_}, a2_.data(), wide_, gram_.data(), wide_);
+    for (int64_t j = 0; j <= hidden_; ++j) gram_[j * wide_ + j] += ridge_;
+    if (Cholesky(hidden_ + 1, wide_, gram_.data())) break;
+    if (settled_ || ridge_ > kMostRidge * static_cast<double>(rows_)) return false;
+    ridge_ *= 10;
+  }
+  settled_ = true;
   std::fill(last_.begin(), last_.end(), 0.0);
-  AddProduct(wide_, wide_, rows_, {a2_.data(), 1, wide_}, a2_.data(), wide_, gram_.data(), wide_);
   AddProduct(wide_, across_, rows_, {a2_.data(), 1, wide_}, target_.data(), across_, last_.data(), across_);
-  for (int64_t j = 0; j <= hidden_; ++j) gram_[j * wide_ + j] += ridge_;
-  if (!Cholesky(hidden_ + 1, wide_, gram_.data())) return false;
   SolveCholesky(hidden_ + 1, wide_, gram_.data(), across_, across_, last_.data());
   return true;
 }

@@ -50,6 +50,7 @@ class TrainingNet {
   const int64_t width_, wide_, across_;  // hidden, hidden + 1 and columns, padded
   double scale_ = 1;                     // a power of two, about the size of the table's numbers
   double ridge_ = 0;
+  bool settled_ = false;                   // the ridge is
   std::vector<double> x_;                  // [rows]
   std::vector<double> target_, residual_;  // [rows, across], in units of scale
   std::vector<double> a1_, slope1_;        // [rows, width]

@@ -11,6 +11,7 @@ namespace phasor::server {
 namespace {
 
 constexpr int64_t kDefaultCount = 512;
+constexpr double kLargest = 1e150;  // its square is a number still
 constexpr int64_t kLastPosition = (int64_t{1} << 31) - 1;
 
 Grid SideBySide(Entries entries) {
@@ -32,11 +33,11 @@ absl::StatusOr<Grid> RowsOf(const Backend& backend, const Side& side, int64_t fi
   if (!entries.ok()) return entries.status();
   Grid grid = SideBySide(*std::move(entries));
   for (size_t i = 0; i < grid.values.size(); ++i) {
-    if (std::isfinite(grid.values[i])) continue;
+    if (std::fabs(grid.values[i]) <= kLargest) continue;
     return MakeSpecError(side.table_type ? "table" : "spec",
                          absl::StrCat(grid.values[i], " at position ", first + static_cast<int64_t>(i) / grid.columns,
                                       ", column ", static_cast<int64_t>(i) % grid.columns),
-                         "finite numbers");
+                         "numbers up to 1e150");
   }
   return grid;
 }

@@ -1,5 +1,6 @@
 // Knowledge calls on any bytes: an answer that can be sent, or an error that blames the request.
 // Input: one byte that chooses the method, then the message's bytes.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +66,34 @@ void Diagnosed(const uint8_t* data, size_t size) {
   }
 }
 
+// Of requests that are read, small tables are fitted, for a few steps.
+void Distilled(const uint8_t* data, size_t size) {
+  v1::DistillRequest request;
+  if (!request.ParseFromArray(data, static_cast<int>(size))) return;
+  static const Backend* const backend = MakeCpuBackend().release();
+  static const Limits limits;
+  const KnowledgeContext context{*backend, nullptr, limits};
+  auto job = PrepareDistill(context, request);
+  if (!job.ok()) return CheckError(job.status());
+  const Grid& values = job->samples.values;
+  Require(values.rows >= 2 && values.rows * values.columns <= kMaxDistillNumbers, "a table within the limits");
+  Require(PerceptronWork(values.rows, values.columns, job->options.hidden, job->options.steps) <=
+                  static_cast<double>(kMaxDistillWork) ||
+              job->forms[0] != DistillForm::kPerceptron,
+          "work within the limits");
+  if (values.rows * values.columns > 4096) return;
+  job->options.steps = std::min<int64_t>(job->options.steps, 3);
+  job->options.hidden = std::min<int64_t>(job->options.hidden, 8);
+  job->options.terms = std::min<int64_t>(job->options.terms, 64);
+  for (const DistillForm form : job->forms) {
+    const auto fitted = FitForm(context, *job, form, [](const DistillProgress&) {});
+    Require(fitted.ok(), "a fit of finite numbers");
+    Require(std::isfinite(fitted->max_error()) && fitted->max_error() >= fitted->rms_error() * 0.999, "errors that can be");
+    v1::DistilledFunction parsed;
+    Require(parsed.ParseFromString(fitted->SerializeAsString()), "valid UTF-8");
+  }
+}
+
 }  // namespace
 }  // namespace phasor::server
 
@@ -72,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace phasor::server;
   static google::protobuf::LogSilencer silencer;
   if (size == 0 || size > (size_t{1} << 20)) return 0;
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       Answer(&CompareSpecs, data + 1, size - 1);
       break;
@@ -85,8 +114,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3:
       Answer(&PlanMemory, data + 1, size - 1);
       break;
-    default:
+    case 4:
       Answer(&Plot, data + 1, size - 1);
+      break;
+    default:
+      Distilled(data + 1, size - 1);
   }
   return 0;
 }

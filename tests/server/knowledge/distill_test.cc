@@ -281,6 +281,23 @@ TEST(DistillPerceptron, BitsAreTheSameEverywhere) {
   ASSERT_TRUE(ForceCpuTarget("auto").ok());
 }
 
+// Fewer rows than units, rows that are all alike, and nothing but zeros.
+TEST(DistillPerceptron, TablesThatSayLittle) {
+  for (const int64_t hidden : {1, 2, 7, 64, 300}) {
+    for (const int64_t rows : {2, 3, 9}) {
+      const Distilled fitted = FitTable(rows, 2, DistillForm::kPerceptron, {.hidden = hidden, .steps = 5});
+      if (hidden > rows) {
+        EXPECT_LE(fitted.errors.max_error, 1e-6) << hidden << " units, " << rows << " rows";
+      }
+    }
+  }
+  for (const double value : {0.0, 3.0, -1e140, 1e-300}) {
+    const Side side = TableOf(InputContent::kSinusoidal, {20, 2}, std::vector<double>(40, value));
+    const Distilled fitted = Fit(side, SamplesAt(side), DistillForm::kPerceptron, {.hidden = 8, .steps = 20});
+    EXPECT_LE(fitted.errors.max_error, std::abs(value) * 1e-9) << value;
+  }
+}
+
 TEST(DistillPerceptron, StopsWhereTheErrorIsWanted) {
   const Distilled free = FitTable(128, 4, DistillForm::kPerceptron, {.hidden = 24, .steps = 200});
   const double tolerance = free.errors.max_error * 20;
@@ -322,20 +339,20 @@ TEST(Distill, ABiasIsAFunctionOfTheDistanceBack) {
   AlibiSpec alibi;
   alibi.num_heads = 4;
   const Side side = Of(alibi);
-  const Distilled fitted = Fit(side, SamplesAt(side, 0, 64), DistillForm::kPerceptron, {.hidden = 16, .steps = 100});
+  const Distilled fitted = Fit(side, SamplesAt(side, 10, 64), DistillForm::kPerceptron, {.hidden = 16, .steps = 100});
   EXPECT_LE(fitted.errors.max_error, 0.01);
-  EXPECT_LE(fitted.errors.max_position, 0);
-  EXPECT_GE(fitted.errors.max_position, -63);
+  EXPECT_LE(fitted.errors.max_position, -10);
+  EXPECT_GE(fitted.errors.max_position, -73);
   EXPECT_TRUE(fitted.closed_form_is_better);
   EXPECT_THAT(fitted.verdict, HasSubstr("closed form (alibi) of 4 numbers"));
   ASSERT_TRUE(fitted.bias.has_value());
-  // As a bias, fed with query − key = 0 … 63: −m·2^(−2(h + 1)).
+  // As a bias, fed with query − key = 10 … 73: −m·2^(−2(h + 1)).
   const auto canonical = Canonicalize(*fitted.bias);
   ASSERT_TRUE(canonical.ok()) << canonical.status();
   const auto resolved = Resolve(*canonical, std::nullopt, Precision::kExact);
   ASSERT_TRUE(resolved.ok());
   std::vector<double> distances, out(4 * 64);
-  for (int m = 0; m < 64; ++m) distances.push_back(m);
+  for (int m = 10; m < 74; ++m) distances.push_back(m);
   PerceptronTask task;
   task.perceptron = &std::get<DynamicPositionBiasPlan>(resolved->plan).perceptron;
   task.dtype = DType::kF64;
@@ -345,7 +362,7 @@ TEST(Distill, ABiasIsAFunctionOfTheDistanceBack) {
   task.head_stride = 64;
   ASSERT_TRUE(MakeReferenceBackend()->Run(task, {0, 64}, nullptr).ok());
   for (int h = 0; h < 4; ++h) {
-    for (int m = 0; m < 64; ++m) EXPECT_NEAR(out[64 * h + m], -m * std::exp2(-2 * (h + 1)), fitted.errors.max_error);
+    for (int m = 10; m < 74; ++m) EXPECT_NEAR(out[64 * h + m - 10], -m * std::exp2(-2 * (h + 1)), fitted.errors.max_error);
   }
 }
 
@@ -388,6 +405,9 @@ TEST(DistillSamples, RefusesWhatCannotBeFitted) {
   rope.xpos = XposScale{.scale_base = 512, .center = {}};
   EXPECT_EQ(ErrorOf(ChooseSamples(Of(rope), 0, 0).status()),
             "spec.rope.xpos: scales by position: a rotation alone: cos and sin");
+  const Side large = TableOf(InputContent::kSinusoidal, {2, 2}, {1, 2, -1e151, 4});
+  EXPECT_EQ(ErrorOf(SamplesOf(*MakeCpuBackend(), large, {0, 2}).status()),
+            "table: -1e+151 at position 1, column 0: numbers up to 1e150");
   const Side one = TableOf(InputContent::kSinusoidal, {1, 4}, {1, 2, 3, 4});
   EXPECT_EQ(ErrorOf(ChooseSamples(one, 0, 0).status()), "table: 1 row: 2 rows or more");
   const Side table = TableOf(InputContent::kSinusoidal, {4, 2}, std::vector<double>(8, 1.0), 100);
