@@ -83,13 +83,13 @@ TEST(DistillCall, DefaultsAreCutToWhatTheSizeAllows) {
   const auto few = Prepared(FromText(std::string(kRope) + "count: 5"));
   ASSERT_TRUE(few.ok()) << few.status();
   EXPECT_EQ(few->options.terms, 5);
-  const auto many = Prepared(FromText("source { spec { rope { head_dim: 64 } } } count: 65536"));
+  const auto many = Prepared(FromText("source { spec { alibi { num_heads: 32 } } } count: 65536"));
   ASSERT_TRUE(many.ok()) << many.status();
   EXPECT_EQ(many->options.hidden, 64);
   EXPECT_LT(many->options.steps, 2000);
   EXPECT_GE(many->options.steps, 10);
-  EXPECT_LE(PerceptronWork(65536, 64, 64, many->options.steps), static_cast<double>(kMaxDistillWork));
-  EXPECT_GT(PerceptronWork(65536, 64, 64, many->options.steps + 1), static_cast<double>(kMaxDistillWork));
+  EXPECT_LE(PerceptronWork(65536, 32, 64, many->options.steps), static_cast<double>(kMaxDistillWork));
+  EXPECT_GT(PerceptronWork(65536, 32, 64, many->options.steps + 1), static_cast<double>(kMaxDistillWork));
 }
 
 TEST(DistillCall, ATableIsRowsUnlessItSaysOtherwise) {
@@ -126,7 +126,7 @@ TEST(DistillCall, ATableIsRowsUnlessItSaysOtherwise) {
 
 TEST(DistillCall, ABiasComesAsABiasToo) {
   const auto job =
-      Prepared(FromText("source { spec { kerple { num_heads: 2 log { p: 1 p: 0.5 a: 0.3 a: 2 } } } } count: 50 "
+      Prepared(FromText("source { spec { kerple { form: KERPLE_FORM_LOG r1: 1 r1: 0.5 r2: 0.3 r2: 2 } } } count: 50 "
                         "hidden: 6 steps: 5 form: DISTILL_FORM_PERCEPTRON"));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_THAT(job->forms, ElementsAre(DistillForm::kPerceptron));
@@ -167,15 +167,15 @@ TEST(DistillCall, RefusesNumbersOutOfRange) {
 }
 
 TEST(DistillCall, RefusesWhatHasNoNumbersOfOnePosition) {
-  ExpectRefused("source { spec { } }", "source.spec.scheme");
+  ExpectRefused("source { spec { } }", "source.spec");
   ExpectRefused("source { spec { rope { head_dim: 7 } } }", "source.spec.rope.head_dim");
-  ExpectRefused("source { spec { grid_sinusoidal { dim: 8 grid: 4 grid: 4 variant: GRID_VARIANT_MAE } } }", "source.spec");
+  ExpectRefused("source { spec { pope { head_dim: 8 } } }", "source.spec", "more than a position");
   ExpectRefused("source { spec { learned { num_positions: 8 dim: 2 } } }", "source.spec.weights");
   ExpectRefused("source { spec { t5_bucket { num_buckets: 32 max_distance: 128 num_heads: 2 } } }", "source.spec.weights");
-  ExpectRefused("source { spec { transformer_xl { dim: 8 } } }", "source.spec");
+  ExpectRefused("source { spec { transformer_xl { dim: 8 } } }", "source.spec.weights");
   ExpectRefused("source { config_json: '{\"model_type\": \"gpt2\", \"n_positions\": 8, \"n_embd\": 4, \"n_head\": 1}' }",
-                "source.config_json", "checkpoint");
-  ExpectRefused("source { spec { rope { head_dim: 8 dynamic_ntk { factor: 2 } max_position: 64 } } }", "sequence_length");
+                "source.config_json.weights", "learned table");
+  ExpectRefused("source { spec { rope { head_dim: 8 dynamic_ntk { factor: 2 max_position: 64 } } } }", "sequence_length");
 }
 
 TEST(DistillCall, RefusesTablesThatCannotBeFitted) {
@@ -184,8 +184,9 @@ TEST(DistillCall, RefusesTablesThatCannotBeFitted) {
   ExpectRefused(TableRequest({1, 4}, {1, 2, 3, 4}), "source.table", "1 row");
   ExpectRefused(TableRequest({2, 2, 2}, std::vector<double>(8, 1.0)), "source.table.tensors[0].shape");
   v1::DistillRequest short_one = TableRequest({4, 2}, std::vector<double>(8, 1.0));
-  short_one.mutable_source()->mutable_table()->mutable_tensors(0)->set_shape(0, int64_t{1} << 40);
-  ExpectRefused(short_one, "source.table.tensors[0].data");
+  v1::Tensor& tensor = *short_one.mutable_source()->mutable_table()->mutable_tensors(0);
+  tensor.set_shape(0, int64_t{1} << 37);  // terabytes, of which there are 64 bytes
+  ExpectRefused(short_one, "source.table.tensors[0].shape");
   v1::DistillRequest beyond = TableRequest({4, 2}, std::vector<double>(8, 1.0));
   beyond.set_count(5);
   ExpectRefused(beyond, "count", "2 … 4");
