@@ -67,7 +67,7 @@ void Diagnosed(const uint8_t* data, size_t size) {
 }
 
 // Of requests that are read, small tables are fitted, for a few steps.
-void Distilled(const uint8_t* data, size_t size) {
+void Fitted(const uint8_t* data, size_t size) {
   v1::DistillRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return;
   static const Backend* const backend = MakeCpuBackend().release();
@@ -118,7 +118,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Answer(&Plot, data + 1, size - 1);
       break;
     default:
-      Distilled(data + 1, size - 1);
+      Fitted(data + 1, size - 1);
   }
   return 0;
 }
