@@ -123,7 +123,9 @@ TEST(DistillTest, TellsHowFarItIsAndHowItWent) {
   const std::vector<v1::DistilledFunction> results = Results(server, request, &progress);
   const double seconds = SecondsSince(start);
   ASSERT_EQ(results.size(), 1u);
-  if (seconds > 1) EXPECT_GE(progress, 1);
+  if (seconds > 1) {
+    EXPECT_GE(progress, 1);
+  }
   EXPECT_LE(progress, 4 * seconds + 2);
   EXPECT_EQ(server.Metric("phasor_inflight_bytes"), 0);
 }
