@@ -110,7 +110,10 @@ absl::StatusOr<std::vector<v1::DistilledFunction>> Call(Tool& tool, const v1::Di
   std::vector<v1::DistilledFunction> results;
   ProgressLine line(tool.progress, "distill");
   const absl::Status status = (*client)->Distill(request, [&](const v1::DistillResponse& message) {
-    if (message.has_result()) results.push_back(message.result());
+    if (message.has_result()) {
+      results.push_back(message.result());
+      line.Show(1, absl::StrFormat("%s: largest error %.3g", NameOf(message.result().form()), message.result().max_error()));
+    }
     if (message.has_progress()) {
       const v1::DistillProgress& at = message.progress();
       line.Show(static_cast<double>(at.step()) / static_cast<double>(at.steps()),

@@ -24,7 +24,7 @@ absl::StatusOr<TrainedPerceptron> TrainPerceptron(const Grid& values, const Dist
   TrainedPerceptron best;
   DistillProgress progress{.form = DistillForm::kPerceptron, .steps = options.steps};
   progress.max_error = std::numeric_limits<double>::infinity();
-  Clock::time_point told = Clock::now();
+  Clock::time_point told{};  // the first step is told at once
   const auto evaluate = [&](const std::vector<double>& at, double* value, std::vector<double>* gradient) {
     NetError error;
     if (!net.Evaluate(at, &error, gradient)) return false;
