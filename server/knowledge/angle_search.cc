@@ -193,29 +193,18 @@ std::optional<Fit> AngleSearch::PolishBase(const Fit& fit) {
   return best;
 }
 
-std::optional<Fit> AngleSearch::FitGiven(int64_t start) {
+std::optional<Fit> AngleSearch::FitGiven(int64_t start, bool float32) {
   std::vector<double> nearest;
   ListAt(start, nearest);
-  std::optional<Fit> best;
-  for (bool float32 : {false, true}) {
-    if (is_cancelled()) return best;
-    const std::vector<TurnRange> ranges = RangesAt(table_, estimates_, nearest, start, float32);
-    std::vector<double> frequencies;
-    for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
-    if (float32) {
-      const double amplitude = best ? best->resolved.attention_factor : estimates_.amplitude;
-      frequencies = SearchFloat32(table_, ranges, amplitude, start, stretch()).frequencies;
-    }
-    AllowMore();
-    // The ranges are narrower than the estimates were: a schedule may show now.
-    const bool is_full = std::all_of(ranges.begin(), ranges.end(), [](const TurnRange& r) { return r.is_allowed; });
-    if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-16)) return std::nullopt;
-    auto fit = Try({GivenFrequencies(frequencies), std::nullopt, "frequencies of no schedule that is known here"}, start);
-    if (!fit) continue;
-    if (!best || IsBetter(*fit, *best)) best = std::move(fit);
-    if (best->difference.reproduces()) return best;
-  }
-  return best;
+  const std::vector<TurnRange> ranges = RangesAt(table_, estimates_, nearest, start, float32);
+  std::vector<double> frequencies;
+  for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
+  if (float32) frequencies = SearchFloat32(table_, ranges, estimates_.amplitude, start, stretch()).frequencies;
+  AllowMore();
+  // The ranges are narrower than the estimates were: a schedule may show now.
+  const bool is_full = std::all_of(ranges.begin(), ranges.end(), [](const TurnRange& r) { return r.is_allowed; });
+  if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-16)) return std::nullopt;
+  return Try({GivenFrequencies(frequencies), std::nullopt, "frequencies of no schedule that is known here"}, start);
 }
 
 bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor) {
@@ -230,6 +219,33 @@ bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start,
   }
   if (TryList(list, start)) return true;
   return floor < 1e-15 && TryAll(FactorCandidates(list), start);
+}
+
+// Starts that leave every pair some frequency: schedules at the first ones.
+bool AngleSearch::TryBlindly(TurnRegions& regions) {
+  constexpr size_t kMostStarts = 48;
+  const size_t before = starts_.size();
+  for (int64_t start : regions.Starts(kPositionLimit, kMostStarts)) AddStart(start);
+  for (size_t k = before; k < starts_.size(); ++k) {
+    if (is_cancelled()) return false;
+    AllowMore();
+    if (TrySchedules(starts_[k])) return true;
+  }
+  return false;
+}
+
+// Frequencies of no schedule, at starts that leave some.
+bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
+  constexpr int kMostStarts = 6;
+  int tried = 0;
+  for (size_t k = 0; k < starts_.size() && tried < kMostStarts; ++k) {
+    if (is_cancelled()) return false;
+    if (!regions.Allows(starts_[k])) continue;
+    ++tried;
+    if (auto given = FitGiven(starts_[k], float32)) Keep(*std::move(given));
+    if (!found_.empty() && found_.front().difference.reproduces()) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
@@ -255,12 +271,9 @@ absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
     ScanFrom(list);
     for (size_t k = before; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
   }
-  if (!found && !is_cancelled()) {
-    const size_t before = starts_.size();
-    for (int64_t start : BlindStarts()) AddStart(start);
-    AddStart(0);
-    for (size_t k = before; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
-  }
+  TurnRegions exact(table_, estimates_, false), rounded(table_, estimates_, true);
+  if (!found) found = TryBlindly(exact);
+  if (!found) found = TryBlindly(rounded);
   if (!found && !found_.empty()) {
     if (auto polished = PolishBase(found_.front())) {
       found = polished->difference.reproduces();
@@ -268,14 +281,13 @@ absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
     }
   }
   if (!found && !is_cancelled()) found = TryUsual();
-  for (size_t k = starts_.size(); k-- > 0 && !found && !is_cancelled();) {
-    if (auto given = FitGiven(starts_[k])) {
-      found = given->difference.reproduces();
-      Keep(*std::move(given));
-    }
-    found = found || (!found_.empty() && found_.front().difference.reproduces());
-  }
+  if (!found) found = TryGiven(exact, false);
+  if (!found) found = TryGiven(rounded, true);
   if (is_cancelled()) return absl::CancelledError("cancelled");
+  // What comes nearest is said where nothing makes the table.
+  if (found_.empty()) {
+    if (auto given = FitGiven(starts_.empty() ? 0 : starts_.front(), false)) Keep(*std::move(given));
+  }
   return found_;
 }
 

@@ -13,6 +13,7 @@
 #include "server/knowledge/angle_estimate.h"
 #include "server/knowledge/angle_layout.h"
 #include "server/knowledge/angle_ranges.h"
+#include "server/knowledge/angle_regions.h"
 #include "server/knowledge/angle_schedules.h"
 #include "server/knowledge/angle_start.h"
 #include "server/knowledge/diagnosis.h"
@@ -60,16 +61,16 @@ class AngleSearch {
   // More specs may be tried after Find(), whose number is bounded.
   void AllowMore() { tried_ = 0; }
 
-  // Frequencies as given that make the table at a start. None where they cannot be found, or where they are a schedule's
-  // after all, which is kept then.
-  std::optional<Fit> FitGiven(int64_t start);
+  // Frequencies as given that make the table at a start; `float32`: float32 ones, whose angles were rounded to float32. None
+  // where they cannot be found, or where they are a schedule's after all, which is kept then.
+  std::optional<Fit> FitGiven(int64_t start, bool float32);
 
  private:
   void AddStart(int64_t start);
   void FindStarts();
   void ScanFrom(const FrequencyList& list);
-  std::vector<int64_t> BlindStarts() const;
-  bool Allows(int64_t start, const std::vector<double>& nearest) const;
+  bool TryBlindly(TurnRegions& regions);
+  bool TryGiven(TurnRegions& regions, bool float32);
   bool TryAll(std::vector<Candidate> candidates, int64_t start);
   bool TrySchedules(int64_t start);
   bool TryList(const FrequencyList& list, int64_t start);

@@ -92,56 +92,6 @@ void AngleSearch::FillOneKind(int64_t start, FrequencyList& list, std::vector<do
   }
 }
 
-// Whether every value leaves some frequency at a start, or some float32 frequency of a few pairs.
-bool AngleSearch::Allows(int64_t start, const std::vector<double>& nearest) const {
-  const std::vector<TurnRange> ranges = RangesAt(table_, estimates_, nearest, start, true, true);
-  if (ranges.empty() || !ranges.back().is_allowed) return false;
-  const std::vector<TurnRange> exact = RangesAt(table_, estimates_, nearest, start, false, true);
-  if (!exact.empty() && exact.back().is_allowed) return true;
-  const int64_t step = std::max<int64_t>(1, table_.pairs / 8);
-  return SearchFloat32(table_, ranges, estimates_.amplitude, start, stretch(), step).worst <= 2;
-}
-
-// Where the frequencies and the phases go together, without a schedule: the best by a score, of which those count at which
-// every value leaves some frequency.
-std::vector<int64_t> AngleSearch::BlindStarts() const {
-  constexpr size_t kKept = 150, kAnswers = 3;
-  std::vector<const PairEstimate*> pairs;
-  for (const PairEstimate& pair : estimates_.pairs) {
-    if (pair.is_known() && pair.frequency != 0) pairs.push_back(&pair);
-  }
-  const size_t step = std::max<size_t>(1, pairs.size() / 16);
-  std::vector<std::pair<double, int64_t>> kept;
-  double worst = HUGE_VAL;
-  for (int64_t position = estimates_.anchor; position <= kPositionLimit + estimates_.anchor; ++position) {
-    double score = 0;
-    for (size_t k = 0; k < pairs.size() && score < worst; k += step) {
-      const double p = static_cast<double>(position), spread = p * pairs[k]->frequency_error;
-      if (spread > 1.5) continue;
-      const double tolerance = 3 * (spread + pairs[k]->phase_error + p * pairs[k]->frequency * 0x1p-25);
-      const double miss = std::remainder(p * pairs[k]->frequency - pairs[k]->phase, kTwoPi) / tolerance;
-      score += std::max(0.0, miss * miss - 1);
-    }
-    if (!(score < worst)) continue;
-    kept.emplace_back(score, position);
-    if (kept.size() < 2 * kKept) continue;
-    std::nth_element(kept.begin(), kept.begin() + kKept, kept.end());
-    kept.resize(kKept);
-    worst = std::max_element(kept.begin(), kept.end())->first;
-  }
-  std::sort(kept.begin(), kept.end());
-  std::vector<double> nearest;
-  for (const PairEstimate& pair : estimates_.pairs) nearest.push_back(pair.is_known() ? std::fabs(pair.frequency) : 0);
-  std::vector<int64_t> starts;
-  for (const auto& [score, position] : kept) {
-    if (starts.size() == kAnswers || is_cancelled()) break;
-    const int64_t start = position - estimates_.anchor;
-    if (Allows(start, nearest)) starts.push_back(start);
-  }
-  if (starts.empty() && !kept.empty()) starts.push_back(kept.front().second - estimates_.anchor);
-  return starts;
-}
-
 void AngleSearch::ScanFrom(const FrequencyList& list) {
   const double n = static_cast<double>(table_.pairs);
   const std::vector<double> bases = BaseCandidates(list);
