@@ -117,6 +117,7 @@ bool Invert(const Matrix3& m, Matrix3& inverse) {
 double EstimateOneKind(const PairTable& t, const Estimates& e, int64_t pair, double noise, PairEstimate& found) {
   const bool is_cos = !t.cos.empty();
   const std::vector<double>& values = is_cos ? t.cos : t.sin;
+  const auto at = [&](int64_t row) { return values[static_cast<size_t>(row * t.pairs + pair)]; };
   const std::vector<int64_t> rows = Spread(e.first, e.count, kSamples);
   const double scale = static_cast<double>(e.count);  // frequencies are fitted in radians per stretch
   double a = 0, b = 0, f = FrequencyOfOneKind(values, t, e, pair, noise) * scale, rms = 0;
@@ -127,7 +128,7 @@ double EstimateOneKind(const PairTable& t, const Estimates& e, int64_t pair, dou
     double squares = 0;
     for (int64_t row : rows) {
       const double x = static_cast<double>(row - e.anchor) / scale, c = std::cos(f * x), s = std::sin(f * x);
-      const double residual = values[static_cast<size_t>(row * t.pairs + pair)] - a * c - b * s;
+      const double residual = at(row) - a * c - b * s;
       const std::array<double, 3> d{c, s, x * (b * c - a * s)};
       for (size_t i = 0; i < 3; ++i) {
         for (size_t j = 0; j < 3; ++j) m[i][j] += d[i] * d[j];
@@ -142,12 +143,18 @@ double EstimateOneKind(const PairTable& t, const Estimates& e, int64_t pair, dou
     b += inverse[1][0] * v[0] + inverse[1][1] * v[1] + inverse[1][2] * v[2];
     f += std::clamp(inverse[2][0] * v[0] + inverse[2][1] * v[1] + inverse[2][2] * v[2], -0.5, 0.5);
   }
-  const double amplitude = std::hypot(a, b), variance = std::max(rms, noise) * std::max(rms, noise);
+  // Rows at which a coarse type stands still are off by the same rounding.
+  double runs = 1;
+  for (size_t k = 1; k < rows.size(); ++k) runs += at(rows[k]) != at(rows[k - 1]) ? 1 : 0;
+  const double amplitude = std::hypot(a, b),
+               variance = std::max(rms, noise) * std::max(rms, noise) * static_cast<double>(rows.size()) / runs;
   if (!(amplitude > 0) || rms > 0.05 * amplitude || f < 0) return 0;
-  const double spread = std::sqrt(variance * (inverse[0][0] + inverse[1][1]));
-  if (!(spread < 0.02 * amplitude)) return 0;
+  const double spread = std::sqrt(variance * (inverse[0][0] + inverse[1][1])),
+               frequency_spread = std::sqrt(variance * inverse[2][2]);
+  // A fit that hardly sees its pair bend is off by more than deviations say.
+  if (!(spread < 0.02 * amplitude) || !(20 * frequency_spread < f)) return 0;
   found.frequency = f / scale;
-  found.frequency_error = std::sqrt(variance * inverse[2][2]) / scale;
+  found.frequency_error = frequency_spread / scale;
   found.phase = is_cos ? std::atan2(-b, a) : std::atan2(a, b);
   found.phase_error = spread / amplitude;
   return amplitude;

@@ -161,10 +161,15 @@ bool TurnRegions::Allows(int64_t start) {
 }
 
 std::vector<int64_t> TurnRegions::Starts(int64_t highest, size_t most) {
-  std::vector<int64_t> starts;
-  for (int64_t start = 0; start <= highest && starts.size() < most; ++start) {
-    if (Allows(start)) starts.push_back(start);
+  std::vector<int64_t> all;
+  for (int64_t start = 0; start <= highest; ++start) {
+    if (Allows(start)) all.push_back(start);
   }
+  if (all.size() <= most) return all;
+  // Tables mostly start early; late starts leave the more frequencies.
+  std::vector<int64_t> starts(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(most / 2));
+  const size_t left = all.size() - starts.size(), spread = most - starts.size();
+  for (size_t k = spread; k > 0; --k) starts.push_back(all[all.size() - left + k * (left - 1) / spread]);
   return starts;
 }
 

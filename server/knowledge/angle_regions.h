@@ -20,7 +20,7 @@ class TurnRegions {
   TurnRegions(const PairTable& table, const Estimates& estimates, bool float32);
 
   bool Allows(int64_t start);
-  // The first starts from 0 to `highest` that are allowed, at most so many.
+  // Starts from 0 to `highest` that are allowed: at most so many, the first ones and then some of all others, latest first.
   std::vector<int64_t> Starts(int64_t highest, size_t most);
 
  private:

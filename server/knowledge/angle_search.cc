@@ -236,13 +236,14 @@ bool AngleSearch::TryBlindly(TurnRegions& regions) {
 
 // Frequencies of no schedule, at starts that leave some.
 bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
-  constexpr int kMostStarts = 6;
-  int tried = 0;
-  for (size_t k = 0; k < starts_.size() && tried < kMostStarts; ++k) {
+  constexpr size_t kMostStarts = 8;
+  std::vector<int64_t> starts = starts_;
+  std::erase_if(starts, [&](int64_t start) { return !regions.Allows(start); });
+  const size_t count = std::min(starts.size(), kMostStarts);
+  for (size_t k = 0; k < count; ++k) {
     if (is_cancelled()) return false;
-    if (!regions.Allows(starts_[k])) continue;
-    ++tried;
-    if (auto given = FitGiven(starts_[k], float32)) Keep(*std::move(given));
+    const int64_t start = starts[count == 1 ? 0 : k * (starts.size() - 1) / (count - 1)];
+    if (auto given = FitGiven(start, float32)) Keep(*std::move(given));
     if (!found_.empty() && found_.front().difference.reproduces()) return true;
   }
   return false;
