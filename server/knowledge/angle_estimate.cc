@@ -56,8 +56,10 @@ PairEstimate EstimateBoth(const PairTable& t, const Estimates& e, int64_t pair, 
     if (round > 0) found.frequency += slope;
     origin += round > 0 ? sum / n - slope * sum_x / n
                         : std::remainder(std::atan2(t.sin_at(e.anchor, pair), t.cos_at(e.anchor, pair)) - origin, kTwoPi);
-    found.frequency_error = spread > 0 ? rms / std::sqrt(spread) : HUGE_VAL;
-    found.phase_error = rms / std::sqrt(n);
+    // Of a pair that does not turn evenly nothing is known.
+    const bool is_even = spread > 0 && rms < 0.4;
+    found.frequency_error = is_even ? rms / std::sqrt(spread) : HUGE_VAL;
+    found.phase_error = is_even ? rms / std::sqrt(n) : HUGE_VAL;
   }
   found.phase = std::remainder(origin, kTwoPi);
   return found;
@@ -186,9 +188,10 @@ Measured RadiusOf(const PairTable& t, const Estimates& e, double noise) {
   }
   const bool enough = between.size() >= 24;
   const std::vector<double>& used = enough ? between : all;
-  double mean = 0, squares = 0;
-  for (double radius : used) mean += radius;
-  mean /= static_cast<double>(used.size());
+  long double sum = 0;  // so that sums of many are good to the last bit of a double
+  for (double radius : used) sum += radius;
+  const auto mean = static_cast<double>(sum / static_cast<long double>(used.size()));
+  double squares = 0;
   for (double radius : used) squares += (radius - mean) * (radius - mean);
   const double n = static_cast<double>(used.size()), scatter = std::max(std::sqrt(squares / n), noise * mean);
   return {mean, enough ? 2 * scatter / std::sqrt(n) : 1.3 * scatter};
@@ -206,7 +209,7 @@ Estimates EstimatePairs(const PairTable& table) {
   e.count = stretch.count;
   e.anchor = e.first + e.count / 2;
   if (e.count < 3) return e;
-  const double noise = RoundingNoise(table.dtype);
+  const double noise = RoundingNoise(table.rounded_to);
   std::vector<Measured> amplitudes;
   for (int64_t pair = 0; pair < table.pairs; ++pair) {
     PairEstimate& found = e.pairs[static_cast<size_t>(pair)];
@@ -218,7 +221,8 @@ Estimates EstimatePairs(const PairTable& table) {
   }
   const Measured measured = table.has_both() ? RadiusOf(table, e, noise) : MeanOf(amplitudes);
   e.amplitude = measured.amplitude;
-  e.amplitude_error = measured.error;
+  // The fits themselves are rounded.
+  e.amplitude_error = std::max(measured.error, 1e-15 * measured.amplitude);
   return e;
 }
 

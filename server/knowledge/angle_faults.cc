@@ -161,7 +161,7 @@ void FaultFinder::OnItsOwn() {
 void FaultFinder::CheckRounded() {
   std::vector<Candidate> candidates;
   std::vector<double> nearest;
-  FrequencyList list = search_.ListAt(fits_.front().start, nearest);
+  FrequencyList list = search_.ListAt(fits_.front().start, nearest, false);
   for (double floor : {0x1p-8, 0x1p-11}) {
     list.floor = floor;
     // Below 2^-14 f16 has a step of its own.

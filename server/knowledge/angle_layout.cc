@@ -149,7 +149,7 @@ std::vector<PairTable> MixedTables(const Matrix& m, InputContent content) {
 }
 
 // A deviation that rounding to the type can explain, generously.
-bool IsEven(const PairTable& table) { return table.radius_error <= 8 * UlpOf(table.dtype, 1); }
+bool IsEven(const PairTable& table, DType rounded_to) { return table.radius_error <= 8 * UlpOf(rounded_to, 1); }
 
 }  // namespace
 
@@ -177,9 +177,22 @@ std::string LayoutText(const Arrangement& a) {
   return text;
 }
 
-std::vector<PairTable> ReadPairs(const InputTable& input) {
+namespace {
+
+// f64 tables of libraries that compute in float32 hold float32 numbers.
+DType RoundedTo(const InputTable& input) {
+  const DType dtype = input.tensors[0].dtype;
+  if (dtype != DType::kF64) return dtype;
+  for (const InputTensor& tensor : input.tensors) {
+    for (double value : tensor.values) {
+      if (std::isfinite(value) && static_cast<double>(static_cast<float>(value)) != value) return dtype;
+    }
+  }
+  return DType::kF32;
+}
+
+std::vector<PairTable> ReadAnyPairs(const InputTable& input, DType rounded_to) {
   std::vector<PairTable> tables;
-  if (input.tensors.empty()) return tables;
   const Matrix first = AsMatrix(input.tensors[0]);
   if (first.rows < 1 || first.columns < 1) return tables;
   if (input.tensors.size() == 2) {
@@ -209,11 +222,21 @@ std::vector<PairTable> ReadPairs(const InputTable& input) {
     tables.resize(std::min<size_t>(tables.size(), 2));
     return tables;
   }
-  std::erase_if(tables, [](const PairTable& table) { return !IsEven(table); });
+  std::erase_if(tables, [&](const PairTable& table) { return !IsEven(table, rounded_to); });
   for (InputContent kind : {InputContent::kCos, InputContent::kSin}) {
     tables.push_back(OneKind(first, RepetitionOf(first, kind)));
   }
   if (tables.size() > 4) tables.resize(4);
+  return tables;
+}
+
+}  // namespace
+
+std::vector<PairTable> ReadPairs(const InputTable& input) {
+  if (input.tensors.empty()) return {};
+  const DType rounded_to = RoundedTo(input);
+  std::vector<PairTable> tables = ReadAnyPairs(input, rounded_to);
+  for (PairTable& table : tables) table.rounded_to = rounded_to;
   return tables;
 }
 

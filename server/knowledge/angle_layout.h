@@ -30,6 +30,7 @@ struct Arrangement {
 struct PairTable {
   Arrangement arrangement;
   DType dtype = DType::kF32;
+  DType rounded_to = DType::kF32;  // f32 where the values of an f64 table are all float32 numbers, else dtype
   int64_t rows = 0, pairs = 0, columns = 0;
   std::vector<double> cos{}, sin{};
   double radius_error = 0;  // of cos² + sin², the typical deviation from its median; 0 with one of them

@@ -26,9 +26,8 @@ struct Float32Turns {
   std::vector<double> frequencies;
   double worst = 0;  // units in the last place, of the worst pair
 };
-// Of every step-th pair only; the others keep the middle of their range.
 Float32Turns SearchFloat32(const PairTable& table, const std::vector<TurnRange>& ranges, double amplitude, int64_t start,
-                           Rows rows, int64_t step = 1);
+                           Rows rows);
 
 }  // namespace phasor::server
 

@@ -43,13 +43,15 @@ Kept KeptOf(const FrequencyList& list, double base) {
 // The factor that makes these frequencies with a ramp r_i; 0: none does.
 template <typename Ramp>
 double FactorFor(const Kept& kept, Ramp&& ramp, double& error) {
-  double r_max = 0;
+  double r_max = 0, least = 1, most = 0;
   size_t at = 0;
   for (size_t i = 0; i < kept.share.size(); ++i) {
     const double r = ramp(i);
+    least = std::min(least, r), most = std::max(most, r);
     if (kept.list.is_known(i) && r / kept.list.error[i] > r_max) r_max = r / kept.list.error[i], at = i;
   }
-  if (r_max == 0) return 0;
+  // One factor on all of them is no ramp.
+  if (r_max == 0 || least == most) return 0;
   const double r = ramp(at), inverse = 1 - (1 - kept.share[at]) / r;
   const double tolerance = kept.list.tolerance(at) * kept.share[at] / r;
   if (!(inverse > tolerance) || inverse > 1 - 4 * tolerance || inverse > 0.999) return 0;

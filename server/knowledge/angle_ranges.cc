@@ -30,7 +30,7 @@ class PairRanges {
     slack_ = 2 * estimates.amplitude_error / amplitude_ + 3e-16;
     if (std::fabs(amplitude_ - 1) <= 4 * estimates.amplitude_error + 1e-15) amplitude_ = 1, slack_ = 0;
     // A cosine in float32 is rounded once more unless the table is of that type, and by the factor's product.
-    float32_slack_ = amplitude_ == 1 ? (table.dtype == DType::kF32 ? 0 : 0x1.02p-24) : 0x1p-23;
+    float32_slack_ = amplitude_ == 1 ? (table.rounded_to == DType::kF32 ? 0 : 0x1.02p-24) : 0x1p-23;
   }
 
   void Begin(Real low, Real high) { ranges_ = {{std::max<Real>(low, 0), high}}; }
@@ -46,7 +46,7 @@ class PairRanges {
  private:
   // Angles in −π … π whose cosine (sine) is `value` once rounded lie in [a, b] and in its mirror image.
   bool MeetArc(double value, bool is_cos, Real position) {
-    Real half = units_ * UlpOf(table_.dtype, std::fabs(value));
+    Real half = units_ * UlpOf(table_.rounded_to, std::fabs(value));
     if (float32_) half += static_cast<Real>(std::fabs(value)) * float32_slack_;
     half += static_cast<Real>(std::fabs(value)) * slack_;
     const Real low = std::clamp<Real>((static_cast<Real>(value) - half) / amplitude_, -1, 1);
@@ -99,15 +99,16 @@ std::vector<int64_t> RowsInOrder(const Estimates& e) {
 TurnRange RangeOf(PairRanges& pair, const std::vector<int64_t>& rows, int64_t start, Real low, Real high, double expected) {
   pair.Begin(low, high);
   for (int64_t row : rows) {
-    if (!pair.Meet(row, start + row)) return {expected, 0, false};
+    if (!pair.Meet(row, start + row)) return {expected, 0, false, {}};
   }
-  TurnRange best{expected, 0, false};
-  double nearest = HUGE_VAL;
-  for (const Range& range : pair.ranges()) {
-    const auto middle = static_cast<double>((range.low + range.high) / 2);
-    const double distance = std::fabs(middle - expected);
-    if (distance < nearest) nearest = distance, best = {middle, static_cast<double>(range.high - range.low), true};
-  }
+  constexpr size_t kMostOthers = 24;
+  std::vector<Range> ranges = pair.ranges();
+  const auto middle = [](const Range& range) { return static_cast<double>((range.low + range.high) / 2); };
+  const auto distance = [&](const Range& range) { return std::fabs(middle(range) - expected); };
+  std::sort(ranges.begin(), ranges.end(), [&](const Range& a, const Range& b) { return distance(a) < distance(b); });
+  if (ranges.empty()) return {expected, 0, false, {}};
+  TurnRange best{middle(ranges[0]), static_cast<double>(ranges[0].high - ranges[0].low), true, {}};
+  for (size_t k = 1; k < std::min(ranges.size(), kMostOthers + 1); ++k) best.others.push_back(middle(ranges[k]));
   return best;
 }
 
@@ -123,7 +124,7 @@ std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimat
   for (int64_t pair = 0; pair < table.pairs; ++pair) {
     const auto i = static_cast<size_t>(pair);
     const PairEstimate& e = estimates.pairs[i];
-    TurnRange best{nearest[i], 0, false};
+    TurnRange best{nearest[i], 0, false, {}};
     // Values are off by half a unit; where that leaves nothing, by nearly one.
     for (double units : {0.502, 0.98}) {
       if (stops_early && units < 0.9) continue;

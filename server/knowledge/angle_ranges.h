@@ -15,6 +15,7 @@ struct TurnRange {
   double frequency = 0;  // in the middle of what is allowed; as estimated where nothing is
   double width = 0;      // of the range
   bool is_allowed = false;
+  std::vector<double> others{};  // middles of other ranges, nearest first; at most 24
 };
 
 // Every value was rounded once, so it leaves arcs for the angle of its pair, and those leave ranges for the frequency, which

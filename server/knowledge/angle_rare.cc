@@ -103,35 +103,46 @@ void AddMixed(const FrequencyList& list, std::vector<Candidate>& out) {
   }
 }
 
-// θ of a base over factors of at most six digits.
-void AddFactors(const FrequencyList& list, double base, std::vector<Candidate>& out) {
-  constexpr int kDigits = 6;
+// θ of a base over factors of at most six digits; false: some factor needs more.
+bool AddFactors(const FrequencyList& list, double base, std::vector<Candidate>& out) {
   std::vector<double> factors;
+  const double step = -std::log(base) / static_cast<double>(list.pairs());
   for (size_t i = 0; i < list.value.size(); ++i) {
-    const double theta = std::exp(-std::log(base) * static_cast<double>(i) / static_cast<double>(list.pairs()));
-    const double factor = theta / list.value[i], error = factor * (list.tolerance(i) + 1e-14);
-    if (!(error < 1e-7 * factor)) return;
+    const double factor = std::exp(step * static_cast<double>(i)) / list.value[i];
+    const double error = factor * (list.tolerance(i) + 1e-14);
+    const double unit = std::pow(10.0, std::ceil(std::log10(factor)) - 6);
+    if (!(std::fabs(factor - unit * std::round(factor / unit)) <= error)) return false;
     factors.push_back(Roundest(factor, error));
-    if (DigitsOf(factors.back()) > kDigits) return;
   }
   RopeSpec rope;
   rope.head_dim = 2 * list.pairs();
   rope.base = base;
   rope.schedule = FreqFactorsSchedule{factors, std::nullopt};
   out.push_back({rope, std::nullopt, "LongRoPE with these factors gives the same numbers"});
+  return true;
+}
+
+// By how much less than one in ten chance makes all factors round.
+double DigitsToSpare(const FrequencyList& list) {
+  double digits = 0;
+  for (size_t i = 1; i < list.value.size(); ++i) digits += std::max(0.0, -6 - std::log10(2 * list.tolerance(i) + 2e-14));
+  return digits;
 }
 
 }  // namespace
 
 std::vector<Candidate> FactorCandidates(const FrequencyList& list) {
   std::vector<Candidate> out;
-  for (double base : KnownBases()) AddFactors(list, base, out);
-  // Other bases of up to three digits, where the frequencies are known so well that chance does not make factors round.
-  for (size_t i = 0; i < list.value.size(); ++i) {
-    if (list.tolerance(i) > 1e-13) return out;
+  const double digits = DigitsToSpare(list);
+  if (digits < 4) return out;
+  for (double base : KnownBases()) {
+    if (AddFactors(list, base, out)) return out;
   }
-  for (double unit = 10; unit <= 1e5 && out.empty(); unit *= 10) {
-    for (int digits = 100; digits <= 999 && out.empty(); ++digits) AddFactors(list, digits * unit, out);
+  // Other bases of up to three digits, where the frequencies are known so well that chance does not make factors round.
+  for (double unit = 1; unit <= 1e5 && digits > 8; unit *= 10) {
+    for (int number = 100; number <= 999; ++number) {
+      if (AddFactors(list, number * unit, out)) return out;
+    }
   }
   return out;
 }

@@ -47,7 +47,7 @@ TurnRegions::TurnRegions(const PairTable& table, const Estimates& estimates, boo
     : table_(table), estimates_(estimates), float32_(float32), amplitude_(estimates.amplitude) {
   slack_ = 2 * estimates.amplitude_error / amplitude_ + 4e-16;
   if (std::fabs(amplitude_ - 1) <= 4 * estimates.amplitude_error + 1e-15) amplitude_ = 1, slack_ = 4e-16;
-  if (float32) slack_ += amplitude_ == 1 ? 0x1.02p-24 : 0x1p-23;
+  if (float32) slack_ += amplitude_ != 1 ? 0x1p-23 : table.rounded_to == DType::kF32 ? 0 : 0x1.02p-24;
   std::vector<int64_t> known;
   for (int64_t pair = 0; pair < table.pairs; ++pair) {
     if (estimates.pairs[static_cast<size_t>(pair)].is_known()) known.push_back(pair);
@@ -92,7 +92,7 @@ void TurnRegions::Meet(Region& region, int64_t row, int64_t pair, double more, d
     const std::vector<double>& kind = is_cos ? table_.cos : table_.sin;
     if (kind.empty()) continue;
     const double value = kind[static_cast<size_t>(row * table_.pairs + pair)];
-    const double half = kUnits * UlpOf(table_.dtype, value) + std::fabs(value) * slack_;
+    const double half = kUnits * UlpOf(table_.rounded_to, value) + std::fabs(value) * slack_;
     const Arc arc = ArcOf(is_cos, (value - half) / amplitude_, (value + half) / amplitude_, expected, reach);
     if (!Clip(region.corners, x, arc.low - rounding, arc.high + rounding)) return;
   }
@@ -100,7 +100,7 @@ void TurnRegions::Meet(Region& region, int64_t row, int64_t pair, double more, d
 
 TurnRegions::Region TurnRegions::RegionOf(int64_t pair, double more) const {
   const PairEstimate& e = estimates_.pairs[static_cast<size_t>(pair)];
-  const double noise = RoundingNoise(table_.dtype);
+  const double noise = RoundingNoise(table_.rounded_to);
   // Slow pairs of coarse types stand still for rows on end: their estimates are off by more than deviations say.
   const double f = 8 * e.frequency_error + (8 * noise + 2 * more) / static_cast<double>(estimates_.count);
   const double p = 8 * e.phase_error + 4 * noise + 2 * more;

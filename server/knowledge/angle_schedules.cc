@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-
 #include "server/knowledge/round_numbers.h"
 
 namespace phasor::server {
@@ -48,42 +46,6 @@ Line Solve(const FrequencyList& list, int64_t begin, int64_t end, bool from_one)
   return line;
 }
 
-// base' = base·s^(d/(d−2)) with a base and a factor that people use.
-void AddNtk(const FrequencyList& list, double base, double error, std::vector<Candidate>& out) {
-  const double d = 2 * static_cast<double>(list.pairs());
-  if (d <= 2 || DigitsOf(Roundest(base, error)) <= 3) return;
-  // Factors that people use, those of Qwen among them, on a base that somebody wrote.
-  for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 3.0, 1.5, 40.0, 7.0, 15.0, 31.0}) {
-    const double by = std::pow(factor, d / (d - 2)), original = Roundest(base / by, error / by);
-    if (error > 1e-6 * base || DigitsOf(original) > 4) continue;
-    RopeSpec rope;
-    rope.head_dim = 2 * list.pairs();
-    rope.base = original;
-    rope.schedule = NtkAwareSchedule{factor};
-    out.push_back({rope, std::nullopt,
-                   absl::StrCat("dynamic NTK gives the same numbers where factor·L/M − (factor − 1) is ", factor,
-                                ", and so does plain RoPE of base ", base)});
-  }
-  for (double original : KnownBases().first(12)) {
-    if (base <= original * 1.01) continue;
-    const double alpha = std::pow(base / original, (d - 2) / d), alpha_error = alpha * error / base;
-    if (alpha_error > 0.01 * alpha) continue;
-    for (double candidate : {Roundest(alpha, alpha_error), std::round(alpha * 32768) / 32768}) {
-      if (std::fabs(candidate - alpha) > alpha_error || (candidate != Roundest(alpha, alpha_error) && alpha_error > 1e-6)) {
-        continue;
-      }
-      if (DigitsOf(candidate) > 4 && alpha_error > 1e-7) continue;
-      RopeSpec rope;
-      rope.head_dim = 2 * list.pairs();
-      rope.base = original;
-      rope.schedule = NtkAwareSchedule{candidate};
-      out.push_back({rope, std::nullopt,
-                     absl::StrCat("dynamic NTK gives the same numbers where factor·L/M − (factor − 1) is ", candidate,
-                                  ", and so does plain RoPE of base ", base)});
-    }
-  }
-}
-
 void AddGeometric(const FrequencyList& list, const Line& line, std::vector<Candidate>& out) {
   const double n = static_cast<double>(list.pairs());
   const double base = std::exp(line.slope * n), error = 5 * base * (line.slope_error * n + list.floor);
@@ -95,7 +57,7 @@ void AddGeometric(const FrequencyList& list, const Line& line, std::vector<Candi
   if (is_plain) {
     rope.schedule = DefaultSchedule{};
     const bool is_round = DigitsOf(bases[0]) <= 4;
-    if (!is_round) AddNtk(list, base, error, out);
+    if (!is_round) AddNtkCandidates(list, base, error, out);
     for (double b : bases) {
       rope.base = b;
       out.push_back({rope, std::nullopt, ""});
@@ -139,7 +101,7 @@ FrequencyList Unwrapped(const FrequencyList& list) {
     const double expected = std::exp(line.intercept - line.slope * static_cast<double>(i));
     if (expected < 3) continue;
     constexpr double kTwoPi = 6.283185307179586;
-    const double absolute = turns.error[k] * std::fabs(turns.value[k]);
+    const double absolute = turns.error[k] * std::fabs(turns.value[k]) + turns.rounding * expected;
     turns.value[k] += kTwoPi * std::round((expected - turns.value[k]) / kTwoPi);
     turns.error[k] = absolute / turns.value[k];
   }

@@ -16,6 +16,7 @@ struct FrequencyList {
   std::vector<double> value;
   std::vector<double> error;  // relative, one standard deviation; ≥ 1: not known
   double floor = 4e-16;       // relative, what the frequencies themselves were rounded to
+  double rounding = 0;        // relative, what float32 angles add to the error of a frequency
   double amplitude = 1, amplitude_error = 0;
   std::optional<int64_t> sequence_length;
 
@@ -46,6 +47,8 @@ Line FitLineFromOne(const FrequencyList& list, int64_t begin, int64_t end);
 std::vector<Candidate> RopeCandidates(const FrequencyList& list);
 // Those with a ramp between kept and divided frequencies: YaRN, Llama 3. Part of the above.
 void AddRampCandidates(const FrequencyList& list, std::vector<Candidate>& out);
+// NTK-aware and dynamic scaling whose plain base is this. Part of the above.
+void AddNtkCandidates(const FrequencyList& list, double base, double error, std::vector<Candidate>& out);
 // Su's mixed form, the pixel form and a prefix of live pairs. Part of the above.
 void AddRareCandidates(const FrequencyList& list, std::vector<Candidate>& out);
 

@@ -4,40 +4,14 @@
 #include <cmath>
 #include <utility>
 
+#include "server/knowledge/angle_amplitude.h"
 #include "server/knowledge/angle_polish.h"
-#include "server/knowledge/round_numbers.h"
 
 namespace phasor::server {
 namespace {
 
 constexpr int kMostTried = 110;
 constexpr size_t kMostFound = 4;
-
-// A schedule's own attention factor where it fits the table's amplitude, else one that does.
-std::vector<EncodingSpec> WithAmplitude(const EncodingSpec& spec, double own, const Estimates& e, int64_t columns) {
-  const double error = 4 * e.amplitude_error + 1e-15 * e.amplitude;
-  // A factor in float32 is off by half a unit itself.
-  if (std::fabs(own - e.amplitude) <= error + 7e-8 * own || !std::isfinite(error)) return {spec};
-  const double by_width = 1 / std::sqrt(static_cast<double>(columns));
-  std::vector<EncodingSpec> specs;
-  std::vector<double> known{1.0, by_width};
-  for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
-    known.push_back(0.1 * std::log(factor) + 1);
-    for (double length : {4096.0, 8192.0, 2048.0}) known.push_back(std::sqrt(1 + std::log(factor) / std::log(length)));
-  }
-  for (double amplitude : Candidates(e.amplitude, error, known)) {
-    EncodingSpec with = spec;
-    if (auto* rope = std::get_if<RopeSpec>(&with)) {
-      rope->attention_factor = amplitude;
-    } else if (auto* sinusoidal = std::get_if<SinusoidalSpec>(&with)) {
-      sinusoidal->scale = amplitude;
-    } else {
-      return {};
-    }
-    specs.push_back(std::move(with));
-  }
-  return specs;
-}
 
 // Better fits first: those that reproduce, then the nearer.
 bool IsBetter(const Fit& a, const Fit& b) {
@@ -143,12 +117,10 @@ bool AngleSearch::TryAll(std::vector<Candidate> candidates, int64_t start) {
 }
 
 bool AngleSearch::TrySchedules(int64_t start) {
-  std::vector<double> nearest;
-  FrequencyList list = ListAt(start, nearest);
   // Frequencies as they are; then as float32 libraries have them.
-  for (double floor : {4e-16, 1.3e-7}) {
-    list.floor = floor;
-    if (TryList(list, start)) return true;
+  for (bool float32 : {false, true}) {
+    std::vector<double> nearest;
+    if (TryList(ListAt(start, nearest, float32), start)) return true;
   }
   return false;
 }
@@ -195,16 +167,25 @@ std::optional<Fit> AngleSearch::PolishBase(const Fit& fit) {
 
 std::optional<Fit> AngleSearch::FitGiven(int64_t start, bool float32) {
   std::vector<double> nearest;
-  ListAt(start, nearest);
+  ListAt(start, nearest, float32);
   const std::vector<TurnRange> ranges = RangesAt(table_, estimates_, nearest, start, float32);
-  std::vector<double> frequencies;
-  for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
-  if (float32) frequencies = SearchFloat32(table_, ranges, estimates_.amplitude, start, stretch()).frequencies;
   AllowMore();
   // The ranges are narrower than the estimates were: a schedule may show now.
   const bool is_full = std::all_of(ranges.begin(), ranges.end(), [](const TurnRange& r) { return r.is_allowed; });
   if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-16)) return std::nullopt;
-  return Try({GivenFrequencies(frequencies), std::nullopt, "frequencies of no schedule that is known here"}, start);
+  std::vector<double> frequencies;
+  for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
+  const std::string note = "frequencies of no schedule that is known here";
+  if (!float32) return Try({GivenFrequencies(frequencies), std::nullopt, note}, start);
+  std::optional<Fit> best;
+  for (double amplitude : AmplitudesOf(estimates_, table_.columns)) {
+    RopeSpec given = GivenFrequencies(SearchFloat32(table_, ranges, amplitude, start, stretch()).frequencies);
+    if (amplitude != 1) given.attention_factor = amplitude;
+    auto fit = Try({given, std::nullopt, note, true}, start);
+    if (fit && (!best || IsBetter(*fit, *best))) best = std::move(fit);
+    if (best && best->difference.reproduces()) break;
+  }
+  return best;
 }
 
 bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor) {
@@ -230,6 +211,29 @@ bool AngleSearch::TryBlindly(TurnRegions& regions) {
     if (is_cancelled()) return false;
     AllowMore();
     if (TrySchedules(starts_[k])) return true;
+  }
+  return false;
+}
+
+// Schedules that the frequencies alone allow, wherever they fit best: starts of coarse tables leave too much open.
+bool AngleSearch::TryFromFrequencies() {
+  constexpr size_t kMostSpecs = 12;
+  for (bool float32 : {false, true}) {
+    std::vector<double> nearest;
+    const FrequencyList list = ListAt(-estimates_.anchor, nearest, float32);
+    const Arrangement& a = table_.arrangement;
+    const AbsoluteForm form{table_.columns, !a.sin_first, a.order == ColumnOrder::kAlternating, a.zero_column};
+    std::vector<Candidate> candidates;
+    if (a.content == InputContent::kSinusoidal) candidates = AbsoluteCandidates(list, form);
+    if (candidates.empty()) candidates = RopeCandidates(list);
+    for (size_t k = 0; k < std::min(candidates.size(), kMostSpecs); ++k) {
+      if (is_cancelled()) return false;
+      AllowMore();
+      auto fit = TryAnywhere(candidates[k], true);
+      if (!fit || !fit->difference.reproduces()) continue;
+      Keep(*std::move(fit));
+      return true;
+    }
   }
   return false;
 }
@@ -268,13 +272,14 @@ absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
   if (!found && !is_cancelled()) {
     const size_t before = starts_.size();
     std::vector<double> nearest;
-    FrequencyList list = ListAt(-estimates_.anchor, nearest);
+    FrequencyList list = ListAt(-estimates_.anchor, nearest, false);
     ScanFrom(list);
     for (size_t k = before; k < starts_.size() && !found; ++k) found = TrySchedules(starts_[k]);
   }
   TurnRegions exact(table_, estimates_, false), rounded(table_, estimates_, true);
   if (!found) found = TryBlindly(exact);
   if (!found) found = TryBlindly(rounded);
+  if (!found) found = TryFromFrequencies();
   if (!found && !found_.empty()) {
     if (auto polished = PolishBase(found_.front())) {
       found = polished->difference.reproduces();

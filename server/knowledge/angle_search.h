@@ -55,8 +55,9 @@ class AngleSearch {
   // Whether a fit is as good as it gets.
   bool IsExact(const Fit& fit) const { return fit.difference.reproduces(); }
 
-  // Frequencies with what the start says about them, for matching; `nearest`: values for use as they are.
-  FrequencyList ListAt(int64_t start, std::vector<double>& nearest) const;
+  // Frequencies with what the start says about them, for matching; `nearest`: values for use as they are. `float32`: of
+  // tables whose frequencies and angles were rounded to float32.
+  FrequencyList ListAt(int64_t start, std::vector<double>& nearest, bool float32) const;
 
   // More specs may be tried after Find(), whose number is bounded.
   void AllowMore() { tried_ = 0; }
@@ -70,6 +71,7 @@ class AngleSearch {
   void FindStarts();
   void ScanFrom(const FrequencyList& list);
   bool TryBlindly(TurnRegions& regions);
+  bool TryFromFrequencies();
   bool TryGiven(TurnRegions& regions, bool float32);
   bool TryAll(std::vector<Candidate> candidates, int64_t start);
   bool TrySchedules(int64_t start);

@@ -19,21 +19,28 @@ void AngleSearch::AddStart(int64_t start) {
   if (std::find(starts_.begin(), starts_.end(), start) == starts_.end()) starts_.push_back(start);
 }
 
-FrequencyList AngleSearch::ListAt(int64_t start, std::vector<double>& nearest) const {
+FrequencyList AngleSearch::ListAt(int64_t start, std::vector<double>& nearest, bool float32) const {
   FrequencyList list;
   list.amplitude = estimates_.amplitude;
   list.amplitude_error = estimates_.amplitude_error;
   list.sequence_length = input_.sequence_length;
   const double position = static_cast<double>(start + estimates_.anchor);
+  // Angles that were rounded to float32 lie up to half a unit beside a line, for rows on end on one side.
+  const double unit = float32 ? 0x1p-24 * position : 0, rows = static_cast<double>(std::max<int64_t>(estimates_.count, 1));
+  if (float32) {
+    list.floor = 1.3e-7;
+    list.rounding = 0.6 * unit / rows;
+  }
   nearest.clear();
   for (const PairEstimate& pair : estimates_.pairs) {
     // Principal values: a turn more or less makes no difference at whole positions.
     double f = pair.frequency < 0 && -pair.frequency > 6 * pair.frequency_error ? pair.frequency + kTwoPi : pair.frequency;
-    double error = pair.frequency_error;
+    const double more = 0.25 * unit * std::fabs(f);
+    double error = pair.frequency_error + list.rounding * std::fabs(f);
     double used = f;
     if (position > 0 && pair.is_known()) {
       const double whole = std::round((position * f - pair.phase) / kTwoPi);
-      const double by_phase = (pair.phase + kTwoPi * whole) / position, phase_error = pair.phase_error / position;
+      const double by_phase = (pair.phase + kTwoPi * whole) / position, phase_error = (pair.phase_error + more) / position;
       const double ambiguity = position * error;
       used = by_phase;
       if (ambiguity < 0.6 && phase_error < error) {
@@ -55,7 +62,7 @@ FrequencyList AngleSearch::ListAt(int64_t start, std::vector<double>& nearest) c
 // Of cosines or sines alone: the angle up to its sign and whole turns, of which the one nearest to a continued row counts.
 void AngleSearch::FillOneKind(int64_t start, FrequencyList& list, std::vector<double>& nearest) const {
   const bool is_cos = !table_.cos.empty();
-  const double position = static_cast<double>(start + estimates_.anchor), noise = RoundingNoise(table_.dtype);
+  const double position = static_cast<double>(start + estimates_.anchor), noise = RoundingNoise(table_.rounded_to);
   if (position <= 0) return;
   const Rows rows = stretch();
   for (size_t i = 0; i < list.value.size(); ++i) {

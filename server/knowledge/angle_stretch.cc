@@ -21,7 +21,7 @@ class Recurrence {
     for (int64_t i = 0; i < count; ++i) pairs_.push_back(count == 1 ? 0 : i * (table.pairs - 1) / (count - 1));
     twice_cos_.resize(pairs_.size());
     // Angles that a library rounds to float32 near 2^17 are off by up to 2^-8.
-    tolerance_ = 0.05 + 6 * UlpOf(table.dtype, 0.75);
+    tolerance_ = 0.05 + 6 * UlpOf(table.rounded_to, 0.75);
   }
 
   // Fits cos θ of every pair to rows first … first + count − 1. Returns the largest residual; infinite where it cannot be.
