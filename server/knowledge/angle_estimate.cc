@@ -154,7 +154,10 @@ double EstimateOneKind(const PairTable& t, const Estimates& e, int64_t pair, dou
   const double spread = std::sqrt(variance * (inverse[0][0] + inverse[1][1])),
                frequency_spread = std::sqrt(variance * inverse[2][2]);
   // A fit that hardly sees its pair bend is off by more than deviations say.
-  if (!(spread < 0.02 * amplitude) || !(20 * frequency_spread < f)) return 0;
+  if (!(spread < 0.02 * amplitude) || !(20 * frequency_spread < f)) {
+    found.highest = std::min(3.2, std::max(4 * f, 2.0) / scale);
+    return 0;
+  }
   found.frequency = f / scale;
   found.frequency_error = frequency_spread / scale;
   found.phase = is_cos ? std::atan2(-b, a) : std::atan2(a, b);

@@ -15,6 +15,7 @@ struct PairEstimate {
   double frequency_error = std::numeric_limits<double>::infinity();  // one standard deviation
   double phase = 0;                                                  // the angle at the anchor row, −π … π
   double phase_error = std::numeric_limits<double>::infinity();
+  double highest = 3.2;  // no more radians per row than this, where the frequency is not known
 
   bool is_known() const { return frequency_error < 1; }
 };

@@ -28,6 +28,14 @@ struct Kept {
   const FrequencyList& list;
   double base = 0;
   std::vector<double> theta, share;
+
+  // A ramp slows pairs down, if anything.
+  bool CanBe() const {
+    for (size_t i = 0; i < share.size(); ++i) {
+      if (list.is_known(i) && share[i] > 1 + list.tolerance(i)) return false;
+    }
+    return true;
+  }
 };
 
 Kept KeptOf(const FrequencyList& list, double base) {
@@ -226,6 +234,7 @@ void AddRampCandidates(const FrequencyList& list, std::vector<Candidate>& out) {
   std::vector<Candidate> found;
   for (double base : bases) {
     const Kept kept = KeptOf(list, base);
+    if (!kept.CanBe()) continue;
     AddUsualLlama3(kept, found);
     AddUsualYarn(kept, found);
   }

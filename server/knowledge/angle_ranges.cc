@@ -134,8 +134,11 @@ std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimat
         const Real reach = 8 * static_cast<Real>(e.frequency_error) + 1e-12L + (float32 ? middle * rounding : 0);
         best = RangeOf(ranges, rows, start, middle - reach, middle + reach, nearest[i]);
       } else {
-        const double highest = i > 0 ? 1.2 * found[i - 1].frequency : 3.2;
-        best = RangeOf(ranges, rows, start, 0, highest, nearest[i]);
+        // A few turns beside what continues the rows before, then all.
+        const double highest = std::min(e.highest, i > 0 ? 1.2 * found[i - 1].frequency : 3.2);
+        const Real few = 24 / static_cast<Real>(std::max<int64_t>(start + estimates.anchor, 1));
+        best = RangeOf(ranges, rows, start, nearest[i] - few, std::min<Real>(nearest[i] + few, highest), nearest[i]);
+        if (!best.is_allowed) best = RangeOf(ranges, rows, start, 0, highest, nearest[i]);
       }
       if (best.is_allowed) break;
     }

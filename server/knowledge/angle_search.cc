@@ -32,22 +32,37 @@ AngleSearch::AngleSearch(const Backend& backend, const DiagnoseInput& input, Pai
   estimates_ = EstimatePairs(table_);
 }
 
+const Resolved* AngleSearch::ResolveOnce(const CanonicalSpec& spec, std::optional<int64_t> length) {
+  constexpr size_t kMost = 64;
+  for (const Known& known : known_) {
+    if (known.length == length && known.spec == spec.spec) return known.resolved.get();
+  }
+  Known known{spec.spec, length, nullptr};
+  auto resolved = Resolve(spec, length, Precision::kExact);
+  if (resolved.ok() && std::holds_alternative<AnglePlan>(resolved->plan)) {
+    known.resolved = std::make_unique<Resolved>(*std::move(resolved));
+  }
+  if (known_.size() < kMost) known_.emplace_back();
+  Known& place = known_[oldest_++ % kMost];
+  place = std::move(known);
+  return place.resolved.get();
+}
+
 std::optional<Fit> AngleSearch::Try(const Candidate& candidate, int64_t start) {
   std::optional<Fit> best;
   const auto own = Canonicalize(candidate.spec);
   if (!own.ok() || ++tried_ > kMostTried) return best;
   const std::optional<int64_t> length = candidate.sequence_length;
-  auto resolved = Resolve(*own, length, Precision::kExact);
-  if (!resolved.ok() || !std::holds_alternative<AnglePlan>(resolved->plan)) return best;
-  if (std::get<AnglePlan>(resolved->plan).pairs() < table_.pairs) return best;
+  const Resolved* resolved = ResolveOnce(*own, length);
+  if (resolved == nullptr || std::get<AnglePlan>(resolved->plan).pairs() < table_.pairs) return best;
   const std::vector<EncodingSpec> specs =
       candidate.keeps_amplitude ? std::vector<EncodingSpec>{own->spec}
                                 : WithAmplitude(own->spec, resolved->attention_factor, estimates_, table_.columns);
   for (const EncodingSpec& spec : specs) {
     auto canonical = Canonicalize(spec);
     if (!canonical.ok()) continue;
-    if (!(spec == own->spec)) resolved = Resolve(*canonical, length, Precision::kExact);
-    if (!resolved.ok()) continue;
+    resolved = ResolveOnce(*canonical, length);
+    if (resolved == nullptr) continue;
     for (Precision precision : {Precision::kExact, Precision::kCompatF32}) {
       Fit fit{*canonical, *resolved, length, start, {}, candidate.note};
       std::get<AnglePlan>(fit.resolved.plan).precision = precision;
@@ -69,8 +84,8 @@ std::optional<Fit> AngleSearch::Try(const Candidate& candidate, int64_t start) {
 std::optional<Fit> AngleSearch::TryAnywhere(const Candidate& candidate, bool scan) {
   const auto canonical = Canonicalize(candidate.spec);
   if (!canonical.ok()) return std::nullopt;
-  const auto resolved = Resolve(*canonical, candidate.sequence_length, Precision::kExact);
-  if (!resolved.ok() || !std::holds_alternative<AnglePlan>(resolved->plan)) return std::nullopt;
+  const Resolved* resolved = ResolveOnce(*canonical, candidate.sequence_length);
+  if (resolved == nullptr) return std::nullopt;
   const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
   if (plan.pairs() < table_.pairs || plan.axes > 1) return std::nullopt;
   KnownTurns turns{plan.inv_freq, std::vector<bool>(plan.inv_freq.size(), true), estimates_.amplitude};
@@ -204,7 +219,7 @@ bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start,
 
 // Starts that leave every pair some frequency: schedules at the first ones.
 bool AngleSearch::TryBlindly(TurnRegions& regions) {
-  constexpr size_t kMostStarts = 48;
+  constexpr size_t kMostStarts = 24;
   const size_t before = starts_.size();
   for (int64_t start : regions.Starts(kPositionLimit, kMostStarts)) AddStart(start);
   for (size_t k = before; k < starts_.size(); ++k) {
@@ -240,7 +255,7 @@ bool AngleSearch::TryFromFrequencies() {
 
 // Frequencies of no schedule, at starts that leave some.
 bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
-  constexpr size_t kMostStarts = 8;
+  constexpr size_t kMostStarts = 4;
   std::vector<int64_t> starts = starts_;
   std::erase_if(starts, [&](int64_t start) { return !regions.Allows(start); });
   const size_t count = std::min(starts.size(), kMostStarts);

@@ -3,6 +3,7 @@
 #define PHASOR_SERVER_KNOWLEDGE_ANGLE_SEARCH_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,7 @@ class AngleSearch {
   bool TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor);
   bool TryUsual();
   void Keep(Fit fit);
+  const Resolved* ResolveOnce(const CanonicalSpec& spec, std::optional<int64_t> length);
   void FillOneKind(int64_t start, FrequencyList& list, std::vector<double>& nearest) const;
   std::optional<Fit> PolishBase(const Fit& fit);
 
@@ -89,6 +91,14 @@ class AngleSearch {
   std::vector<int64_t> starts_;
   std::vector<Fit> found_;
   int tried_ = 0;
+  // The latest specs: the same ones are tried at many starts, and resolving takes many digits.
+  struct Known {
+    EncodingSpec spec;
+    std::optional<int64_t> length;
+    std::unique_ptr<Resolved> resolved;  // null: it cannot be
+  };
+  std::vector<Known> known_;
+  size_t oldest_ = 0;
 };
 
 }  // namespace phasor::server
