@@ -13,7 +13,9 @@ std::vector<double> AmplitudesOf(const Estimates& e, int64_t columns) {
     known.push_back(0.1 * std::log(factor) + 1);
     for (double length : {4096.0, 8192.0, 2048.0}) known.push_back(std::sqrt(1 + std::log(factor) / std::log(length)));
   }
-  return Candidates(e.amplitude, 4 * e.amplitude_error + 1e-15 * e.amplitude, known);
+  // What is not known to the digits of a double may be of a float32 library, whose factor is rounded itself.
+  const double rounding = e.amplitude_error > 1e-10 * e.amplitude ? 7e-8 : 1e-15;
+  return Candidates(e.amplitude, 4 * e.amplitude_error + rounding * e.amplitude, known);
 }
 
 std::vector<EncodingSpec> WithAmplitude(const EncodingSpec& spec, double own, const Estimates& e, int64_t columns) {

@@ -59,7 +59,7 @@ void AddDynamic(const FrequencyList& list, double raised, double error, double b
   for (double factor : kStretches) {
     for (int64_t length : kLengths) {
       const double m = static_cast<double>(length), exact = (alpha + factor - 1) * m / factor, whole = std::round(exact);
-      const double slack = alpha_error * m / factor + 1e-14 * exact;
+      const double slack = alpha_error * m / factor + 1e-12 * exact;
       if (slack > 1e-3 || std::fabs(exact - whole) > slack || whole <= m || whole > 128 * m) continue;
       if (out.size() >= kMost) return;
       RopeSpec rope;

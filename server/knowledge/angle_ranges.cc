@@ -72,8 +72,21 @@ class PairRanges {
         }
       }
     }
-    ranges_ = std::move(met);
+    Merge(met);
     return !ranges_.empty();
+  }
+
+  // Arcs that touch near an extreme would double the ranges row by row.
+  void Merge(std::vector<Range>& met) {
+    std::sort(met.begin(), met.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
+    ranges_.clear();
+    for (const Range& range : met) {
+      if (!ranges_.empty() && range.low <= ranges_.back().high) {
+        ranges_.back().high = std::max(ranges_.back().high, range.high);
+      } else {
+        ranges_.push_back(range);
+      }
+    }
   }
 
   const PairTable& table_;

@@ -88,9 +88,11 @@ std::optional<Fit> AngleSearch::TryAnywhere(const Candidate& candidate, bool sca
   if (resolved == nullptr) return std::nullopt;
   const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
   if (plan.pairs() < table_.pairs || plan.axes > 1) return std::nullopt;
-  KnownTurns turns{plan.inv_freq, std::vector<bool>(plan.inv_freq.size(), true), estimates_.amplitude};
+  // Angles of faster pairs may be rounded to float32 by more than says anything.
+  constexpr double kFastest = 12;
+  KnownTurns turns{plan.inv_freq, {}, estimates_.amplitude};
   turns.frequency.resize(static_cast<size_t>(table_.pairs));
-  turns.use.resize(static_cast<size_t>(table_.pairs), true);
+  for (double frequency : turns.frequency) turns.use.push_back(frequency < kFastest);
   std::vector<int64_t> starts = starts_;
   const int64_t row = stretch().begin;
   const std::vector<int64_t> rows{row, estimates_.anchor, stretch().end - 1};
@@ -211,7 +213,7 @@ bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start,
   list.sequence_length = input_.sequence_length;
   for (const TurnRange& range : ranges) {
     list.value.push_back(range.frequency);
-    list.error.push_back(range.frequency > 0 ? 0.2 * range.width / range.frequency : 1e300);
+    list.error.push_back(range.frequency > 0 ? 0.1 * range.width / range.frequency : 1e300);
   }
   if (TryList(list, start)) return true;
   return floor < 1e-15 && TryAll(FactorCandidates(list), start);
@@ -269,7 +271,10 @@ bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
 }
 
 absl::StatusOr<std::vector<Fit>> AngleSearch::Find() {
-  if (estimates_.count < 3) return found_;
+  if (estimates_.count < 3) {
+    TryScaledSteps();
+    return found_;
+  }
   FindStarts();
   if (input_.expected) {
     Candidate expected{input_.expected->spec, input_.sequence_length, "as expected"};

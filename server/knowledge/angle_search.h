@@ -79,6 +79,7 @@ class AngleSearch {
   bool TryList(const FrequencyList& list, int64_t start);
   bool TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor);
   bool TryUsual();
+  void TryScaledSteps();
   void Keep(Fit fit);
   const Resolved* ResolveOnce(const CanonicalSpec& spec, std::optional<int64_t> length);
   void FillOneKind(int64_t start, FrequencyList& list, std::vector<double>& nearest) const;

@@ -133,13 +133,31 @@ void AngleSearch::FindStarts() {
   if (at_zero <= 1) AddStart(0);
 }
 
+// Timesteps times 1000 in float32: the angles of fast pairs lie beside their positions by more than a turn, so that no rows seem
+// to turn evenly.
+void AngleSearch::TryScaledSteps() {
+  const Arrangement& a = table_.arrangement;
+  if (a.content != InputContent::kSinusoidal || a.order != ColumnOrder::kHalves || a.lacks_column || !table_.has_both()) return;
+  const Estimates before = estimates_;
+  estimates_.first = 0, estimates_.count = table_.rows, estimates_.anchor = table_.rows / 2;
+  for (double shift : {0.0, 1.0, 0.5}) {
+    if (is_cancelled()) break;
+    const TimestepSpec step{table_.columns, 10000.0, shift, !a.sin_first, 1000.0};
+    auto fit = TryAnywhere({step, std::nullopt, ""}, true);
+    if (!fit || !fit->difference.reproduces()) continue;
+    Keep(*std::move(fit));
+    return;
+  }
+  estimates_ = before;
+}
+
 // What most tables are, wherever they start; for tables that say little by themselves.
 bool AngleSearch::TryUsual() {
   const Arrangement& a = table_.arrangement;
   std::vector<Candidate> usual;
   if (a.content == InputContent::kSinusoidal) {
     for (double scale : {1.0, 1000.0}) {
-      for (double shift : {0.0, 1.0}) {
+      for (double shift : {0.0, 1.0, 0.5}) {
         if (a.order != ColumnOrder::kHalves || a.lacks_column) continue;
         usual.push_back({TimestepSpec{table_.columns, 10000.0, shift, !a.sin_first, scale}, std::nullopt, ""});
       }
