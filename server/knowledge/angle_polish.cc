@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace phasor::server {
 namespace {
@@ -130,6 +131,37 @@ Float32Turns SearchFloat32(const PairTable& table, const std::vector<TurnRange>&
     best.worst = std::max(best.worst, least);
   }
   return best;
+}
+
+bool AllowsFloat32(const PairTable& table, const Estimates& estimates, double amplitude, int64_t start) {
+  constexpr double kTwoPi = 2 * std::numbers::pi, kSlowest = 0.25;
+  constexpr int kMostFloats = 400;
+  const auto position = static_cast<double>(start + estimates.anchor);
+  std::vector<int64_t> rows{estimates.anchor};
+  for (int64_t row = estimates.first; row < estimates.first + estimates.count; ++row) {
+    if (row != estimates.anchor && rows.size() < 64) rows.push_back(row);
+  }
+  const double noise = RoundingNoise(table.rounded_to);
+  for (int64_t i = 0; i < table.pairs; ++i) {
+    const PairEstimate& e = estimates.pairs[static_cast<size_t>(i)];
+    if (!e.is_known() || e.frequency < kSlowest) continue;
+    const Float32Pair pair(table, i, static_cast<float>(amplitude), start, rows);
+    const double rounding = 0x1p-24 * position * e.frequency, off = 8 * e.phase_error + 4 * noise + 2 * rounding;
+    const double reach = 8 * e.frequency_error + (8 * noise + 2 * rounding) / static_cast<double>(estimates.count);
+    bool any = false;
+    int tried = 0;
+    for (double turn = std::ceil(((e.frequency - reach) * position - e.phase) / kTwoPi);
+         !any && kTwoPi * turn + e.phase <= (e.frequency + reach) * position && tried < kMostFloats; ++turn) {
+      const auto last = static_cast<float>((e.phase + kTwoPi * turn + off) / position);
+      for (auto f = static_cast<float>((e.phase + kTwoPi * turn - off) / position); !any && f <= last && tried < kMostFloats;
+           f = std::nextafterf(f, HUGE_VALF)) {
+        ++tried;
+        any = pair.WorstOf(f, 1.0001) <= 1;
+      }
+    }
+    if (!any && tried < kMostFloats) return false;
+  }
+  return true;
 }
 
 }  // namespace phasor::server

@@ -112,7 +112,8 @@ bool AddFactors(const FrequencyList& list, double base, std::vector<Candidate>& 
     const double error = factor * (list.tolerance(i) + 1e-14);
     const double unit = std::pow(10.0, std::ceil(std::log10(factor)) - 6);
     if (!(std::fabs(factor - unit * std::round(factor / unit)) <= error)) return false;
-    factors.push_back(Roundest(factor, error));
+    // Where any number is round, the measured one.
+    factors.push_back(error < 1e-6 * factor ? Roundest(factor, error) : factor);
   }
   RopeSpec rope;
   rope.head_dim = 2 * list.pairs();

@@ -15,7 +15,7 @@ namespace phasor::server {
 struct FrequencyList {
   std::vector<double> value;
   std::vector<double> error;  // relative, one standard deviation; ≥ 1: not known
-  double floor = 4e-16;       // relative, what the frequencies themselves were rounded to
+  double floor = 4e-15;       // relative, what the frequencies themselves were rounded to
   double rounding = 0;        // relative, what float32 angles add to the error of a frequency
   double amplitude = 1, amplitude_error = 0;
   std::optional<int64_t> sequence_length;

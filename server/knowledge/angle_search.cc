@@ -22,14 +22,23 @@ bool IsBetter(const Fit& a, const Fit& b) {
 }  // namespace
 
 AngleSearch::AngleSearch(const Backend& backend, const DiagnoseInput& input, PairTable table)
-    : backend_(backend), input_(input), table_(std::move(table)), estimates_(EstimatePairs(table_)) {
+    : backend_(backend), input_(input), table_(std::move(table)) {
+  Estimate();
   if (!table_.has_both() || !TurnsBackwards(estimates_)) return;
   std::swap(table_.cos, table_.sin);
   table_.arrangement.sin_first = !table_.arrangement.sin_first;
   if (table_.arrangement.content == InputContent::kCosSin && table_.arrangement.sin_first) {
     table_.arrangement.content = InputContent::kSinusoidal;
   }
+  Estimate();
+}
+
+void AngleSearch::Estimate() {
   estimates_ = EstimatePairs(table_);
+  // What is known to the digits of a double is a factor that people use.
+  if (estimates_.amplitude_error > 1e-12 * estimates_.amplitude) return;
+  estimates_.amplitude = AmplitudesOf(estimates_, table_.columns).front();
+  estimates_.amplitude_error = 1.2e-16 * estimates_.amplitude;
 }
 
 const Resolved* AngleSearch::ResolveOnce(const CanonicalSpec& spec, std::optional<int64_t> length) {
@@ -189,7 +198,7 @@ std::optional<Fit> AngleSearch::FitGiven(int64_t start, bool float32) {
   AllowMore();
   // The ranges are narrower than the estimates were: a schedule may show now.
   const bool is_full = std::all_of(ranges.begin(), ranges.end(), [](const TurnRange& r) { return r.is_allowed; });
-  if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-16)) return std::nullopt;
+  if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-15)) return std::nullopt;
   std::vector<double> frequencies;
   for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
   const std::string note = "frequencies of no schedule that is known here";
@@ -216,7 +225,7 @@ bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start,
     list.error.push_back(range.frequency > 0 ? 0.1 * range.width / range.frequency : 1e300);
   }
   if (TryList(list, start)) return true;
-  return floor < 1e-15 && TryAll(FactorCandidates(list), start);
+  return floor < 1e-14 && TryAll(FactorCandidates(list), start);
 }
 
 // Starts that leave every pair some frequency: schedules at the first ones.
@@ -257,10 +266,17 @@ bool AngleSearch::TryFromFrequencies() {
 
 // Frequencies of no schedule, at starts that leave some.
 bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
-  constexpr size_t kMostStarts = 4;
+  // Many starts of few pairs, few of many.
+  const auto most = static_cast<size_t>(std::max<int64_t>(4, 256 / table_.pairs));
   std::vector<int64_t> starts = starts_;
-  std::erase_if(starts, [&](int64_t start) { return !regions.Allows(start); });
-  const size_t count = std::min(starts.size(), kMostStarts);
+  if (float32) {
+    for (int64_t start : regions.Starts(kPositionLimit, kPositionLimit)) starts.push_back(start);
+  }
+  const double amplitude = AmplitudesOf(estimates_, table_.columns).front();
+  std::erase_if(starts, [&](int64_t start) {
+    return is_cancelled() || !regions.Allows(start) || (float32 && !AllowsFloat32(table_, estimates_, amplitude, start));
+  });
+  const size_t count = std::min(starts.size(), most);
   for (size_t k = 0; k < count; ++k) {
     if (is_cancelled()) return false;
     const int64_t start = starts[count == 1 ? 0 : k * (starts.size() - 1) / (count - 1)];

@@ -68,6 +68,7 @@ class AngleSearch {
   std::optional<Fit> FitGiven(int64_t start, bool float32);
 
  private:
+  void Estimate();
   void AddStart(int64_t start);
   void FindStarts();
   void ScanFrom(const FrequencyList& list);
