@@ -15,6 +15,8 @@
 namespace phasor::server {
 namespace {
 
+constexpr double kLeastStretch = 1.25;  // of a context that somebody would scale for
+
 const RopeSpec* RopeOf(const Fit& fit) { return std::get_if<RopeSpec>(&fit.spec.spec); }
 
 template <typename Schedule>
@@ -56,6 +58,7 @@ class FaultFinder {
   void OnItsOwn();
   void CheckRounded();
   void CheckWidth();
+  absl::StatusOr<double> MovedByFloat32(const AnglePlan& exact);
   absl::Status CheckFloat32();
   void CheckRows();
   void CheckStart();
@@ -142,7 +145,7 @@ void FaultFinder::NameDifference() {
 void FaultFinder::OnItsOwn() {
   const Fit& best = fits_.front();
   if (const auto* yarn = ScheduleOf<YarnSchedule>(best); yarn != nullptr && Reproduces()) {
-    if (*yarn->beta_fast < *yarn->beta_slow) {
+    if (*yarn->beta_fast < *yarn->beta_slow && yarn->factor >= kLeastStretch) {
       Name("yarn_betas_swapped", absl::StrCat("the first frequency is divided by ", yarn->factor, ", the last one kept"),
            0.95);
     }
@@ -183,7 +186,8 @@ void FaultFinder::CheckRounded() {
 // A base that nobody writes, a power of one that everybody does.
 void FaultFinder::CheckWidth() {
   const double base = *RopeOf(fits_.front())->base;
-  if (DigitsOf(base) <= 4) return;
+  // Frequencies in float32 leave a base some digits of its own.
+  if (DigitsOf(base) <= 4 || DigitsOf(Roundest(base, 1e-5 * base)) <= 2) return;
   for (double times : {2.0, 4.0, 4.0 / 3, 8.0, 1.5, 8.0 / 3, 2.5}) {
     for (double known : {10000.0, 500000.0, 1000000.0}) {
       if (std::fabs(std::pow(base, times) / known - 1) > 2e-4) continue;
@@ -194,6 +198,25 @@ void FaultFinder::CheckWidth() {
   }
 }
 
+// By how much float32 angles move values, before these are rounded to the table's type.
+absl::StatusOr<double> FaultFinder::MovedByFloat32(const AnglePlan& exact) {
+  constexpr int64_t kMostRows = 512;
+  const Rows rows = search_.stretch();
+  const int64_t count = std::min(rows.end - rows.begin, kMostRows);
+  std::vector<int64_t> positions;
+  for (int64_t k = 0; k < count; ++k) positions.push_back(fits_.front().start + rows.end - count + k);
+  const auto right = AnglesAt(search_.backend(), exact, positions, DType::kF32);
+  if (!right.ok()) return right.status();
+  const auto rounded = AnglesAt(search_.backend(), fits_.front().plan(), positions, DType::kF32);
+  if (!rounded.ok()) return rounded.status();
+  double most = 0;
+  for (size_t k = 0; k < right->cos.values.size(); ++k) {
+    most = std::max({most, std::fabs(right->cos.values[k] - rounded->cos.values[k]),
+                     std::fabs(right->sin.values[k] - rounded->sin.values[k])});
+  }
+  return most;
+}
+
 absl::Status FaultFinder::CheckFloat32() {
   if (fits_.empty() || !Reproduces() || !fits_.front().is_compat()) return absl::OkStatus();
   AnglePlan exact = fits_.front().plan();
@@ -201,9 +224,10 @@ absl::Status FaultFinder::CheckFloat32() {
   const Rows rows = search_.stretch();
   const auto difference = CompareRows(search_.backend(), table(), exact, fits_.front().start, {&rows, 1});
   if (!difference.ok()) return difference.status();
-  std::string text =
-      absl::StrCat("angles were rounded to float32, which moves values by up to ", difference->max_difference);
-  if (difference->max_difference > kFloat32AngleMatters && difference->max_ulps > 2) {
+  const auto moved = MovedByFloat32(exact);
+  if (!moved.ok()) return moved.status();
+  std::string text = absl::StrCat("angles were rounded to float32, which moves values by up to ", *moved);
+  if (*moved > kFloat32AngleMatters && difference->max_ulps > 2) {
     Name("float32_angle", std::move(text), 0.9);
   } else {
     diagnosis_.observations.push_back(std::move(text));

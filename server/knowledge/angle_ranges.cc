@@ -128,7 +128,7 @@ TurnRange RangeOf(PairRanges& pair, const std::vector<int64_t>& rows, int64_t st
 }  // namespace
 
 std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimates, const std::vector<double>& nearest,
-                                int64_t start, bool float32, bool stops_early) {
+                                int64_t start, bool float32) {
   const std::vector<int64_t> rows = RowsInOrder(estimates);
   // Angles rounded to float32 over a few rows pretend another frequency.
   const double farthest = static_cast<double>(start + estimates.first + estimates.count);
@@ -139,8 +139,8 @@ std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimat
     const PairEstimate& e = estimates.pairs[i];
     TurnRange best{nearest[i], 0, false, {}};
     // Values are off by half a unit; where that leaves nothing, by nearly one.
-    for (double units : {0.502, 0.98}) {
-      if (stops_early && units < 0.9) continue;
+    for (double units : {0.502, 0.98, 1.6}) {  // the last one: cosines of float32 libraries are off by as much
+      if (units > 1 && !float32) continue;
       PairRanges ranges(table, estimates, pair, float32, units);
       if (e.is_known()) {
         const Real middle = e.frequency < 0 && -e.frequency > 6 * e.frequency_error ? e.frequency + 2 * kPi : e.frequency;
@@ -156,12 +156,11 @@ std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimat
       if (best.is_allowed) break;
     }
     // Slow pairs of coarse types stand still for rows on end, which spoils their estimates.
-    if (!best.is_allowed && !(stops_early && i == 0)) {
+    if (!best.is_allowed) {
       PairRanges ranges(table, estimates, pair, float32, 0.98);
       best = RangeOf(ranges, rows, start, 0, i > 0 ? 1.2 * found[i - 1].frequency : 3.2, nearest[i]);
     }
     found.push_back(best);
-    if (stops_early && !best.is_allowed) break;
   }
   return found;
 }

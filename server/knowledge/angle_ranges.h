@@ -20,9 +20,9 @@ struct TurnRange {
 
 // Every value was rounded once, so it leaves arcs for the angle of its pair, and those leave ranges for the frequency, which
 // rows intersect. `nearest` are estimates, one per pair; `float32`: the angle and the cosine were rounded to float32 first.
-// `stops_early`: at the first pair that nothing is left of. Work is rows times pairs; at most 1024 rows are looked at.
+// Work is rows times pairs; at most 1024 rows are looked at.
 std::vector<TurnRange> RangesAt(const PairTable& table, const Estimates& estimates, const std::vector<double>& nearest,
-                                int64_t start, bool float32, bool stops_early = false);
+                                int64_t start, bool float32);
 
 }  // namespace phasor::server
 

@@ -15,6 +15,7 @@ namespace {
 constexpr double kTwoPi = 2 * std::numbers::pi;
 constexpr int64_t kMostRows = 192;
 constexpr double kUnits = 0.98;  // a value is off by up to one unit in the last place
+constexpr double kFloat32Units = 1.6;  // what libraries compute in float32, before one more rounding
 
 struct Arc {
   double low = 0, high = 0;  // beside what the estimate expects
@@ -92,7 +93,8 @@ void TurnRegions::Meet(Region& region, int64_t row, int64_t pair, double more, d
     const std::vector<double>& kind = is_cos ? table_.cos : table_.sin;
     if (kind.empty()) continue;
     const double value = kind[static_cast<size_t>(row * table_.pairs + pair)];
-    const double half = kUnits * UlpOf(table_.rounded_to, value) + std::fabs(value) * slack_;
+    const double units = float32_ && table_.rounded_to == DType::kF32 ? kFloat32Units : kUnits;
+    const double half = units * UlpOf(table_.rounded_to, value) + std::fabs(value) * slack_;
     const Arc arc = ArcOf(is_cos, (value - half) / amplitude_, (value + half) / amplitude_, expected, reach);
     if (!Clip(region.corners, x, arc.low - rounding, arc.high + rounding)) return;
   }

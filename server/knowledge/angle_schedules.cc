@@ -60,7 +60,9 @@ void AddGeometric(const FrequencyList& list, const Line& line, std::vector<Candi
     if (!is_round) AddNtkCandidates(list, base, error, out);
     for (double b : bases) {
       rope.base = b;
-      out.push_back({rope, std::nullopt, ""});
+      const bool is_raised = DigitsOf(b) > 4;
+      out.push_back({rope, std::nullopt,
+                     is_raised ? "NTK-aware, dynamic and Qwen-1 scaling of a smaller base give the same numbers" : ""});
     }
   }
   if (is_plain && slack < 1e-3) return;

@@ -13,13 +13,12 @@ namespace {
 constexpr int kMostTried = 110;
 constexpr size_t kMostFound = 4;
 
-// Better fits first: those that reproduce, then the nearer.
+}  // namespace
+
 bool IsBetter(const Fit& a, const Fit& b) {
   if (a.difference.reproduces() != b.difference.reproduces()) return a.difference.reproduces();
   return !a.difference.reproduces() && a.difference.max_difference < b.difference.max_difference;
 }
-
-}  // namespace
 
 AngleSearch::AngleSearch(const Backend& backend, const DiagnoseInput& input, PairTable table)
     : backend_(backend), input_(input), table_(std::move(table)) {
@@ -191,43 +190,6 @@ std::optional<Fit> AngleSearch::PolishBase(const Fit& fit) {
   return best;
 }
 
-std::optional<Fit> AngleSearch::FitGiven(int64_t start, bool float32) {
-  std::vector<double> nearest;
-  ListAt(start, nearest, float32);
-  const std::vector<TurnRange> ranges = RangesAt(table_, estimates_, nearest, start, float32);
-  AllowMore();
-  // The ranges are narrower than the estimates were: a schedule may show now.
-  const bool is_full = std::all_of(ranges.begin(), ranges.end(), [](const TurnRange& r) { return r.is_allowed; });
-  if (is_full && TryRanges(ranges, start, float32 ? 1.3e-7 : 4e-15)) return std::nullopt;
-  std::vector<double> frequencies;
-  for (const TurnRange& range : ranges) frequencies.push_back(range.frequency);
-  const std::string note = "frequencies of no schedule that is known here";
-  if (!float32) return Try({GivenFrequencies(frequencies), std::nullopt, note}, start);
-  std::optional<Fit> best;
-  for (double amplitude : AmplitudesOf(estimates_, table_.columns)) {
-    RopeSpec given = GivenFrequencies(SearchFloat32(table_, ranges, amplitude, start, stretch()).frequencies);
-    if (amplitude != 1) given.attention_factor = amplitude;
-    auto fit = Try({given, std::nullopt, note, true}, start);
-    if (fit && (!best || IsBetter(*fit, *best))) best = std::move(fit);
-    if (best && best->difference.reproduces()) break;
-  }
-  return best;
-}
-
-bool AngleSearch::TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor) {
-  FrequencyList list;
-  list.floor = floor;
-  list.amplitude = estimates_.amplitude;
-  list.amplitude_error = estimates_.amplitude_error;
-  list.sequence_length = input_.sequence_length;
-  for (const TurnRange& range : ranges) {
-    list.value.push_back(range.frequency);
-    list.error.push_back(range.frequency > 0 ? 0.1 * range.width / range.frequency : 1e300);
-  }
-  if (TryList(list, start)) return true;
-  return floor < 1e-14 && TryAll(FactorCandidates(list), start);
-}
-
 // Starts that leave every pair some frequency: schedules at the first ones.
 bool AngleSearch::TryBlindly(TurnRegions& regions) {
   constexpr size_t kMostStarts = 24;
@@ -260,28 +222,6 @@ bool AngleSearch::TryFromFrequencies() {
       Keep(*std::move(fit));
       return true;
     }
-  }
-  return false;
-}
-
-// Frequencies of no schedule, at starts that leave some.
-bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
-  // Many starts of few pairs, few of many.
-  const auto most = static_cast<size_t>(std::max<int64_t>(4, 256 / table_.pairs));
-  std::vector<int64_t> starts = starts_;
-  if (float32) {
-    for (int64_t start : regions.Starts(kPositionLimit, kPositionLimit)) starts.push_back(start);
-  }
-  const double amplitude = AmplitudesOf(estimates_, table_.columns).front();
-  std::erase_if(starts, [&](int64_t start) {
-    return is_cancelled() || !regions.Allows(start) || (float32 && !AllowsFloat32(table_, estimates_, amplitude, start));
-  });
-  const size_t count = std::min(starts.size(), most);
-  for (size_t k = 0; k < count; ++k) {
-    if (is_cancelled()) return false;
-    const int64_t start = starts[count == 1 ? 0 : k * (starts.size() - 1) / (count - 1)];
-    if (auto given = FitGiven(start, float32)) Keep(*std::move(given));
-    if (!found_.empty() && found_.front().difference.reproduces()) return true;
   }
   return false;
 }

@@ -34,6 +34,9 @@ struct Fit {
   bool is_compat() const { return plan().precision == Precision::kCompatF32; }
 };
 
+// Better fits first: those that reproduce, then the nearer.
+bool IsBetter(const Fit& a, const Fit& b);
+
 // One reading of a table. Not thread-safe; the referred objects outlive it.
 class AngleSearch {
  public:
@@ -79,6 +82,7 @@ class AngleSearch {
   bool TrySchedules(int64_t start);
   bool TryList(const FrequencyList& list, int64_t start);
   bool TryRanges(const std::vector<TurnRange>& ranges, int64_t start, double floor);
+  std::string NearSchedule(const std::vector<double>& frequencies);
   bool TryUsual();
   void TryScaledSteps();
   void Keep(Fit fit);

@@ -4,7 +4,7 @@ recognise without naming a fault.
   python make_library_tables.py        # Python 3.11, versions: ../requirements.txt; torch on the CPU
 
 The binary file holds the tensors one after the other, little-endian, in their own types; the index says where (`at`, in bytes).
-`scheme` is what the library was asked for.
+`scheme` is what the library was asked for. `beyond` says why no spec makes a table to one unit in the last place; the test holds it to that.
 """
 import json
 import pathlib
@@ -31,15 +31,21 @@ from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
 HERE = pathlib.Path(__file__).parent
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.float64: "f64"}
 SHORT = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+FACTOR = "torch's cosines are off by up to a unit in the last place before their product with the attention factor is rounded"
+SCALED = "the scale multiplies angles that were rounded before, which moves values by up to 0.002"
+ODD = "frequencies are rounded to float32 by the library's own formula, and given ones go without a column of zeros"
+F64_ANGLE = "angles are rounded to float64"
 index = []
 binary = bytearray()
 
 
-def add(name, library, scheme, content, *tensors, sequence_length=None):
+def add(name, library, scheme, content, *tensors, sequence_length=None, beyond=None):
     case = {"name": name, "library": library, "scheme": scheme, "content": content, "dtype": TYPES[tensors[0].dtype],
             "shape": list(tensors[0].shape), "at": []}
     if sequence_length is not None:
         case["sequence_length"] = sequence_length
+    if beyond:
+        case["beyond"] = beyond
     for tensor in tensors:
         assert tensor.dtype == tensors[0].dtype and tensor.shape == tensors[0].shape, name
         case["at"].append(len(binary))
@@ -49,12 +55,13 @@ def add(name, library, scheme, content, *tensors, sequence_length=None):
     index.append(case)
 
 
-def rotary(name, scheme, module, start, rows, dtype, sequence_length=None):
+def rotary(name, scheme, module, start, rows, dtype, sequence_length=None, has_factor=False):
     """cos and sin of a rotary module of transformers."""
     positions = torch.arange(start, start + rows)[None]
     cos, sin = module(torch.zeros(1, rows, 1, dtype=dtype), positions)
     library = "transformers " + type(module).__name__
-    add(f"{name}/{SHORT[dtype]}/{start}", library, scheme, "cos_and_sin", cos[0], sin[0], sequence_length=sequence_length)
+    add(f"{name}/{SHORT[dtype]}/{start}", library, scheme, "cos_and_sin", cos[0], sin[0], sequence_length=sequence_length,
+        beyond=FACTOR if has_factor and dtype is torch.float32 else None)
 
 
 def llama(head_dim, rope, max_position=4096):
@@ -79,14 +86,14 @@ def rotaries():
         rotary("llama/small", "rope_default", llama(16, default), 0, 64, dtype)
         rotary("llama/linear", "rope_linear", llama(64, default | {"rope_type": "linear", "factor": 4.0}), 0, 48, dtype)
         rotary("llama/linear", "rope_linear", llama(64, default | {"rope_type": "linear", "factor": 8.0}), 500, 32, dtype)
-        rotary("llama/yarn", "rope_yarn", llama(64, yarn, 131072), 0, 32, dtype)
-        rotary("llama/yarn", "rope_yarn", llama(128, yarn, 131072), 1000, 16, dtype)
+        rotary("llama/yarn", "rope_yarn", llama(64, yarn, 131072), 0, 32, dtype, has_factor=True)
+        rotary("llama/yarn", "rope_yarn", llama(128, yarn, 131072), 1000, 16, dtype, has_factor=True)
         rotary("llama/llama3", "rope_llama3", llama(64, llama3, 131072), 0, 32, dtype)
         rotary("llama/llama3", "rope_llama3", llama(128, llama3, 131072), 2000, 16, dtype)
         longrope = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": factors(32, 1.5),
                     "long_factor": factors(32, 30), "original_max_position_embeddings": 4096, "factor": 32.0}
-        rotary("llama/longrope", "rope_longrope", llama(64, longrope, 131072), 0, 32, dtype, 32)
-        rotary("llama/longrope-long", "rope_longrope", llama(64, longrope, 131072), 4090, 24, dtype, 4114)
+        rotary("llama/longrope", "rope_longrope", llama(64, longrope, 131072), 0, 32, dtype, 32, True)
+        rotary("llama/longrope-long", "rope_longrope", llama(64, longrope, 131072), 4090, 24, dtype, 4114, True)
     for dtype in (f32, bf16):
         dynamic = llama(32, default | {"rope_type": "dynamic", "factor": 4.0}, 32)
         rotary("llama/dynamic", "rope_dynamic_ntk", dynamic, 0, 128, dtype, 128)
@@ -130,13 +137,14 @@ def of_diffusers():
         table = get_timestep_embedding(steps, 64, flip, shift, scale)
         for short, table in halves(table):
             add(f"timestep/{int(flip)}-{shift}-{scale}/{start}/{short}", "diffusers get_timestep_embedding", "timestep",
-                "sinusoidal", table)
+                "sinusoidal", table, beyond=SCALED if scale == 1000 else None)
     for short, table in halves(get_timestep_embedding(torch.arange(33), 33)):
-        add(f"timestep/odd/{short}", "diffusers get_timestep_embedding", "timestep", "sinusoidal", table)
+        add(f"timestep/odd/{short}", "diffusers get_timestep_embedding", "timestep", "sinusoidal", table,
+            beyond=ODD if short == "f32" else None)
     for short, table in halves(DiffusersSinusoidal(48, 40).pe[0]):
         add(f"diffusers-sinusoidal/{short}", "diffusers SinusoidalPositionalEmbedding", "sinusoidal", "sinusoidal", table)
     table = get_1d_sincos_pos_embed_from_grid(64, torch.arange(40), output_type="pt")
-    add("1d-sincos/f64", "diffusers get_1d_sincos_pos_embed_from_grid", "sinusoidal", "sinusoidal", table.double())
+    add("1d-sincos/f64", "diffusers get_1d_sincos_pos_embed_from_grid", "sinusoidal", "sinusoidal", table.double(), beyond=F64_ANGLE)
     add("1d-sincos/f32", "diffusers get_1d_sincos_pos_embed_from_grid", "sinusoidal", "sinusoidal", table.float())
     for name, scheme, more in (("plain", "rope_default", {}), ("linear", "rope_linear", {"linear_factor": 4.0}),
                                ("ntk", "rope_default", {"ntk_factor": 8.0}), ("f64", "rope_default", {"freqs_dtype": torch.float64})):
