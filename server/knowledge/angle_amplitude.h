@@ -10,8 +10,8 @@
 
 namespace phasor::server {
 
-// Factors that a table carries which fit its amplitude: 1, 1/√columns, YaRN's and LongRoPE's of usual stretches, the roundest
-// number, the measured one; likeliest first.
+// Factors that a table carries which fit its amplitude: 1, 1/√columns, YaRN's and LongRoPE's of usual stretches, the
+// roundest number, the measured one; likeliest first.
 std::vector<double> AmplitudesOf(const Estimates& estimates, int64_t columns);
 
 // A spec whose own factor is `own` where that fits, else with factors that do. Empty: its scheme has none.

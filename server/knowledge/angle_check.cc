@@ -11,14 +11,9 @@ constexpr int64_t kBlock = 1024;  // rows made at a time
 
 void Count(DType dtype, double have, double made, double& row_ulps, Difference& difference) {
   if (have == made) return;
-  const double distance = std::fabs(have - made);
-  if (!std::isfinite(distance)) {
-    row_ulps = HUGE_VAL;
-    difference.max_difference = HUGE_VAL;
-    return;
-  }
-  difference.max_difference = std::max(difference.max_difference, distance);
-  row_ulps = std::max(row_ulps, distance / UlpOf(dtype, std::max(std::fabs(have), std::fabs(made))));
+  const double ulps = UlpsApart(dtype, have, made);
+  row_ulps = std::max(row_ulps, ulps);
+  difference.max_difference = std::isfinite(ulps) ? std::max(difference.max_difference, std::fabs(have - made)) : HUGE_VAL;
 }
 
 void CountRow(const PairTable& table, const Angles& made, int64_t row, int64_t made_row, Difference& difference) {

@@ -45,9 +45,7 @@ class Float32Pair {
 
  private:
   double UlpsOf(double have, double exact) const {
-    const double make = RoundTo(table_.dtype, static_cast<double>(static_cast<float>(exact) * factor_));
-    if (have == make) return 0;
-    return std::fabs(have - make) / UlpOf(table_.dtype, std::max(std::fabs(have), std::fabs(make)));
+    return UlpsApart(table_.dtype, have, RoundTo(table_.dtype, static_cast<double>(static_cast<float>(exact) * factor_)));
   }
 
   const PairTable& table_;
@@ -110,11 +108,7 @@ bool Float32Starts::Makes(const Pair& pair, float frequency, double start) const
     const auto made = static_cast<double>(static_cast<float>(value.is_cos ? std::cos(angle) : std::sin(angle)) * factor_);
     // Most are far off.
     if (std::fabs(value.have - made) > 3.01 * value.unit) return false;
-    const double rounded = RoundTo(table_.dtype, made);
-    if (std::fabs(value.have - rounded) > value.unit &&
-        std::fabs(value.have - rounded) > UlpOf(table_.dtype, std::fabs(rounded))) {
-      return false;
-    }
+    if (UlpsApart(table_.dtype, value.have, RoundTo(table_.dtype, made)) > 1) return false;
   }
   return true;
 }
@@ -140,8 +134,9 @@ bool Float32Starts::PairAllows(const Pair& pair, int64_t start) {
 }
 
 bool Float32Starts::Allows(int64_t start) {
-  constexpr int64_t kMostTried = 10'000'000;
-  return tried_ < kMostTried && std::all_of(pairs_.begin(), pairs_.end(), [&](const Pair& pair) { return PairAllows(pair, start); });
+  constexpr int64_t kMostTried = 4'000'000;
+  return tried_ < kMostTried &&
+         std::all_of(pairs_.begin(), pairs_.end(), [&](const Pair& pair) { return PairAllows(pair, start); });
 }
 
 }  // namespace phasor::server

@@ -25,7 +25,7 @@ class Float32Starts {
  public:
   Float32Starts(const PairTable& table, const Estimates& estimates, double amplitude);
 
-  // Work is some microseconds, mostly; false once all calls together have tried ten million frequencies.
+  // Work is some microseconds, mostly; false once all calls together have tried four million frequencies.
   bool Allows(int64_t start);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
 constexpr int64_t kMostRows = 192;
-constexpr double kUnits = 0.98;  // a value is off by up to one unit in the last place
+constexpr double kUnits = 0.98;        // a value is off by up to one unit in the last place
 constexpr double kFloat32Units = 1.6;  // what libraries compute in float32, before one more rounding
 
 struct Arc {

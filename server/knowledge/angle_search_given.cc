@@ -33,8 +33,9 @@ std::string AngleSearch::NearSchedule(const std::vector<double>& frequencies) {
     }
     if (!(most <= kOff)) continue;
     const auto& base = std::get<RopeSpec>(canonical->spec).base;
-    return absl::StrCat("frequencies of ", std::string(SchemeOf(canonical->spec).name), base ? absl::StrCat(" of base ", *base) : "",
-                        " as libraries compute them in float32, off by up to ", most, " of themselves");
+    return absl::StrCat("frequencies of ", std::string(SchemeOf(canonical->spec).name),
+                        base ? absl::StrCat(" of base ", *base) : "", " as libraries compute them in float32, off by up to ",
+                        most, " of themselves");
   }
   return "";
 }
@@ -89,9 +90,8 @@ bool AngleSearch::TryGiven(TurnRegions& regions, bool float32) {
     for (int64_t start : regions.Starts(kPositionLimit, kPositionLimit)) starts.push_back(start);
   }
   Float32Starts made(table_, estimates_, AmplitudesOf(estimates_, table_.columns).front());
-  std::erase_if(starts, [&](int64_t start) {
-    return is_cancelled() || !regions.Allows(start) || (float32 && !made.Allows(start));
-  });
+  std::erase_if(starts,
+                [&](int64_t start) { return is_cancelled() || !regions.Allows(start) || (float32 && !made.Allows(start)); });
   const size_t count = std::min(starts.size(), most);
   for (size_t k = 0; k < count; ++k) {
     if (is_cancelled()) return false;

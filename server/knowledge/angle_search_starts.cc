@@ -133,11 +133,12 @@ void AngleSearch::FindStarts() {
   if (at_zero <= 1) AddStart(0);
 }
 
-// Timesteps times 1000 in float32: the angles of fast pairs lie beside their positions by more than a turn, so that no rows seem
-// to turn evenly.
+// Timesteps times 1000 in float32: the angles of fast pairs lie beside their positions by more than a turn, so that no rows
+// seem to turn evenly.
 void AngleSearch::TryScaledSteps() {
   const Arrangement& a = table_.arrangement;
-  if (a.content != InputContent::kSinusoidal || a.order != ColumnOrder::kHalves || a.lacks_column || !table_.has_both()) return;
+  if (a.content != InputContent::kSinusoidal || a.order != ColumnOrder::kHalves || a.lacks_column || !table_.has_both())
+    return;
   const Estimates before = estimates_;
   estimates_.first = 0, estimates_.count = table_.rows, estimates_.anchor = table_.rows / 2;
   for (double shift : {0.0, 1.0, 0.5}) {

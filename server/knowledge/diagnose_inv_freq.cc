@@ -19,10 +19,8 @@ Difference CompareFrequencies(const InputTensor& tensor, const AnglePlan& plan) 
   Difference difference;
   for (size_t i = 0; i < tensor.values.size(); ++i) {
     const double have = tensor.values[i], make = RoundTo(tensor.dtype, plan.inv_freq[i]);
-    if (have == make) continue;
-    const double distance = std::fabs(have - make);
-    difference.max_difference = std::max(difference.max_difference, distance);
-    const double ulps = distance / UlpOf(tensor.dtype, std::max(have, make));
+    const double ulps = UlpsApart(tensor.dtype, have, make);
+    difference.max_difference = std::max(difference.max_difference, std::fabs(have - make));
     difference.max_ulps = std::max(difference.max_ulps, ulps);
     if (ulps > 1) ++difference.bad_rows;
   }

@@ -1,5 +1,7 @@
 #include "server/knowledge/numbers.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -55,6 +57,13 @@ double UlpOf(DType dtype, double value) {
     if (magnitude + 1u == kInfinityBits<T>) return low - phasor::Widen<double>(FromBits<T>(magnitude - 1u));
     return phasor::Widen<double>(FromBits<T>(magnitude + 1u)) - low;
   });
+}
+
+double UlpsApart(DType dtype, double a, double b) {
+  if (a == b) return 0;
+  const double distance = std::fabs(a - b);
+  if (!std::isfinite(distance)) return std::numeric_limits<double>::infinity();
+  return distance / UlpOf(dtype, std::max(std::fabs(a), std::fabs(b)));
 }
 
 absl::StatusOr<Angles> MakeAngles(const Backend& backend, const AnglePlan& plan, int64_t first, int64_t count, DType dtype) {

@@ -48,6 +48,10 @@ double RoundTo(DType dtype, double value);
 // The distance to the next larger magnitude of `dtype` at |value|; of 0 the smallest subnormal.
 double UlpOf(DType dtype, double value);
 
+// How far apart two values are, in units in the last place of the larger one; infinite where one of them is not finite and
+// they differ.
+double UlpsApart(DType dtype, double a, double b);
+
 // Elements of `dtype`, little-endian, widened. `bytes` holds count of them, aligned or not.
 std::vector<double> Widen(DType dtype, const void* bytes, int64_t count);
 

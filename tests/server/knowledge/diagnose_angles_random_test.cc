@@ -18,10 +18,10 @@
 namespace phasor::server {
 namespace {
 
-// How many tables each test draws: TABLES of the environment, or as many as take a minute or two. SEED: one.
-int TablesToDraw() {
+// How many tables each test draws: TABLES of the environment, or as many as take some seconds. SEED: one.
+int TablesToDraw(int usual) {
   const char* tables = std::getenv("TABLES");
-  return tables != nullptr ? std::max(1, std::atoi(tables)) : 200;
+  return tables != nullptr ? std::max(1, std::atoi(tables)) : usual;
 }
 
 std::string Describe(const Sample& sample, int seed) {
@@ -41,7 +41,7 @@ Sample Draw(int seed) {
 TEST(DiagnoseAnglesRandom, RecognisesTablesOfEveryScheme) {
   const auto backend = MakeCpuBackend();
   const char* from = std::getenv("SEED");
-  const int first = from != nullptr ? std::atoi(from) : 0, last = from != nullptr ? first + 1 : TablesToDraw();
+  const int first = from != nullptr ? std::atoi(from) : 0, last = from != nullptr ? first + 1 : TablesToDraw(400);
   std::map<std::string, std::map<std::string, int>> confusion;
   int made = 0, recognised = 0, alarms = 0;
   for (int seed = first; seed < last; ++seed) {
@@ -88,16 +88,16 @@ TEST(DiagnoseAnglesRandom, RecognisesTablesOfEveryScheme) {
   }
   std::printf("recognised %d of %d, false alarms %d\n", recognised, made, alarms);
   EXPECT_GE(made, from != nullptr ? 1 : 9 * (last - first) / 10);
-  // Wanted are 0.99; of the first 700 tables 0.967 are recognised. Missed are f64 tables of lists of factors and of dynamic
-  // NTK on a base of no known model, whose frequencies no double holds, and short tables in bf16 whose start is not found.
-  EXPECT_GE(recognised, 0.96 * made);
+  // TABLES=2000, seeds 0 … 1999: 1994 recognised, no false alarm. Missed are timesteps times 1000 in float32, Gemma's zero
+  // pairs in coarse types, and a slice in bf16 whose start is not found.
+  EXPECT_GE(recognised, 0.99 * made);
   EXPECT_LE(alarms, 0.005 * made);
 }
 
 TEST(DiagnoseAnglesRandom, NamesWhatIsWrong) {
   const auto backend = MakeCpuBackend();
   const char* from = std::getenv("SEED");
-  const int first = from != nullptr ? std::atoi(from) : 0, last = from != nullptr ? first + 1 : TablesToDraw();
+  const int first = from != nullptr ? std::atoi(from) : 0, last = from != nullptr ? first + 1 : TablesToDraw(200);
   std::map<std::string, std::map<std::string, int>> confusion;
   int made = 0, named = 0;
   for (int seed = first; seed < last; ++seed) {

@@ -30,7 +30,9 @@ struct LibraryTable {
 };
 
 InputContent ContentOf(const std::string& name) {
-  return name == "cos_and_sin" ? InputContent::kCosAndSin : name == "sinusoidal" ? InputContent::kSinusoidal : InputContent::kBias;
+  return name == "cos_and_sin"  ? InputContent::kCosAndSin
+         : name == "sinusoidal" ? InputContent::kSinusoidal
+                                : InputContent::kBias;
 }
 
 DType TypeOf(const std::string& name) {
