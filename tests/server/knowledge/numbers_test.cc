@@ -69,5 +69,13 @@ TEST(Numbers, RoundsToNearestEvenAndKnowsTheStep) {
   EXPECT_EQ(UlpOf(DType::kF16, std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity());
 }
 
+TEST(Numbers, UnitsApartAreOfTheLargerValue) {
+  EXPECT_EQ(UlpsApart(DType::kF32, 0.25, 0.25), 0);
+  EXPECT_EQ(UlpsApart(DType::kBF16, 1, 1.0078125), 1);
+  EXPECT_EQ(UlpsApart(DType::kBF16, -1, -0.99609375), 0.5);  // units below 1 are half of those above
+  EXPECT_EQ(UlpsApart(DType::kF32, 1, std::numeric_limits<double>::quiet_NaN()), HUGE_VAL);
+  EXPECT_EQ(UlpsApart(DType::kF32, HUGE_VAL, HUGE_VAL), 0);
+}
+
 }  // namespace
 }  // namespace phasor::server
