@@ -13,7 +13,8 @@ namespace phasor::server {
 namespace {
 
 constexpr std::string_view kComparable =
-    "rope_…, sinusoidal, timestep, gaussian_fourier, learned, grid_sinusoidal, distilled, alibi, t5_bucket, kerple, sandwich";
+    "rope_…, sinusoidal, timestep, gaussian_fourier, learned, grid_sinusoidal, distilled, alibi, t5_bucket, kerple, "
+    "sandwich";
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
