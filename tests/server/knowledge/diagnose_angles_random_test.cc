@@ -88,8 +88,8 @@ TEST(DiagnoseAnglesRandom, RecognisesTablesOfEveryScheme) {
   }
   std::printf("recognised %d of %d, false alarms %d\n", recognised, made, alarms);
   EXPECT_GE(made, from != nullptr ? 1 : 9 * (last - first) / 10);
-  // TABLES=2000, seeds 0 … 1999: 1994 recognised, no false alarm. Missed are timesteps times 1000 in float32, Gemma's zero
-  // pairs in coarse types, and a slice in bf16 whose start is not found.
+  // TABLES=2000, seeds 0 … 1999: 1993 recognised, no false alarm. Missed are timesteps times 1000 in float32, Gemma's zero
+  // pairs in short slices, and short slices in bf16 that start late.
   EXPECT_GE(recognised, 0.99 * made);
   EXPECT_LE(alarms, 0.005 * made);
 }
