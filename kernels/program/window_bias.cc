@@ -1,5 +1,6 @@
 #include "kernels/program/window_bias.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -28,22 +29,36 @@ void AppendGather(const TokenWindow& window, const BiasPart& part, const void* t
   steps->push_back(ProgramStep::Of(task, part.heads * window.tokens()));
 }
 
-void Append(const WindowBiasPlan& plan, const BiasPart& part, std::byte* scratch, std::vector<ProgramStep>* steps) {
-  const auto turn = [&plan, scratch, dtype = part.dtype, first_head = part.first_head](RowRange heads, const CancelFlag*) {
-    const int64_t rows = plan.window.table_rows();
-    VisitFloat(dtype, [&](auto tag) {
+// What AppendWindowTableSteps fills.
+struct TablePart {
+  DType dtype = DType::kF32;
+  int64_t first_head = 0;
+  int64_t heads = 0;
+  RowRange rows;
+  void* out = nullptr;  // [heads, rows]
+
+  int64_t count() const { return rows.end - rows.begin; }
+};
+
+void AppendTable(const WindowBiasPlan& plan, const TablePart& part, double*, std::vector<ProgramStep>* steps) {
+  const auto turn = [&plan, part](RowRange heads, const CancelFlag*) {
+    VisitFloat(part.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      T* table = reinterpret_cast<T*>(scratch);
+      T* table = static_cast<T*>(part.out);
       for (int64_t h = heads.begin; h < heads.end; ++h) {
-        for (int64_t row = 0; row < rows; ++row) {
-          table[h * rows + row] = Narrow<T>(plan.table->at(row * plan.num_heads + first_head + h));
+        for (int64_t i = 0; i < part.count(); ++i) {
+          const int64_t row = part.rows.begin + i;
+          table[h * part.count() + i] = Narrow<T>(plan.table->at(row * plan.num_heads + part.first_head + h));
         }
       }
     });
     return absl::OkStatus();
   };
-  const int64_t heads_per_slice = (int64_t{1} << 17) / plan.window.table_rows();
-  steps->push_back(ProgramStep::Of(turn, part.heads, heads_per_slice));
+  steps->push_back(ProgramStep::Of(turn, part.heads, std::max<int64_t>(1, (int64_t{1} << 17) / part.count())));
+}
+
+void Append(const WindowBiasPlan& plan, const BiasPart& part, std::byte* scratch, std::vector<ProgramStep>* steps) {
+  AppendTable(plan, {part.dtype, part.first_head, part.heads, {0, plan.window.table_rows()}, scratch}, nullptr, steps);
   AppendGather(plan.window, part, scratch, steps);
 }
 
@@ -54,31 +69,40 @@ double ContinuousFeature(int64_t delta, int64_t pretrained) {
   return std::copysign(math::Log2(1 + std::fabs(eight_c)) / 3, eight_c);
 }
 
+void AppendTable(const ContinuousWindowBiasPlan& plan, const TablePart& part, double* features,
+                 std::vector<ProgramStep>* steps) {
+  const auto fill = [&plan, features, first = part.rows.begin](RowRange rows, const CancelFlag*) {
+    const int64_t columns = 2 * plan.window.width - 1;
+    for (int64_t i = rows.begin; i < rows.end; ++i) {
+      const int64_t row = first + i;
+      features[2 * i] = ContinuousFeature(row / columns - (plan.window.height - 1), plan.pretrained_height);
+      features[2 * i + 1] = ContinuousFeature(row % columns - (plan.window.width - 1), plan.pretrained_width);
+    }
+    return absl::OkStatus();
+  };
+  steps->push_back(ProgramStep::Of(fill, part.count(), 8192));
+  const PerceptronTask task{.perceptron = &plan.perceptron,
+                            .dtype = part.dtype,
+                            .features = features,
+                            .first_head = part.first_head,
+                            .heads = part.heads,
+                            .out = part.out,
+                            .head_stride = part.count()};
+  steps->push_back(ProgramStep::Of(task, part.count()));
+}
+
 void Append(const ContinuousWindowBiasPlan& plan, const BiasPart& part, std::byte* scratch,
             std::vector<ProgramStep>* steps) {
   const TokenWindow& window = plan.window;
   ScratchCutter cutter(scratch);
   double* features = cutter.Doubles(2 * window.table_rows());
   std::byte* table = cutter.Bytes(TableBytes(window, part.heads, part.dtype));
-  const auto fill = [&plan, features](RowRange rows, const CancelFlag*) {
-    const int64_t columns = 2 * plan.window.width - 1;
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      features[2 * row] = ContinuousFeature(row / columns - (plan.window.height - 1), plan.pretrained_height);
-      features[2 * row + 1] = ContinuousFeature(row % columns - (plan.window.width - 1), plan.pretrained_width);
-    }
-    return absl::OkStatus();
-  };
-  steps->push_back(ProgramStep::Of(fill, window.table_rows(), 8192));
-  const PerceptronTask task{.perceptron = &plan.perceptron,
-                            .dtype = part.dtype,
-                            .features = features,
-                            .first_head = part.first_head,
-                            .heads = part.heads,
-                            .out = table,
-                            .head_stride = window.table_rows()};
-  steps->push_back(ProgramStep::Of(task, window.table_rows()));
+  AppendTable(plan, {part.dtype, part.first_head, part.heads, {0, window.table_rows()}, table}, features, steps);
   AppendGather(window, part, table, steps);
 }
+
+template <typename Other>
+void AppendTable(const Other&, const TablePart&, double*, std::vector<ProgramStep>*) {}
 
 // ---- The others are in position_bias.cc.
 
@@ -180,6 +204,12 @@ void AppendBiasVectorSteps(const Plan& plan, DType dtype, int64_t first_head, in
   if (dynamic == nullptr) return;
   ScratchCutter cutter(scratch);
   AppendDistanceVector(*dynamic, dtype, first_head, heads, first_distance, count, out, cutter.Doubles(count), steps);
+}
+
+void AppendWindowTableSteps(const Plan& plan, DType dtype, int64_t first_head, int64_t heads, RowRange rows, void* out,
+                            double* features, std::vector<ProgramStep>* steps) {
+  const TablePart part{dtype, first_head, heads, rows, out};
+  std::visit([&](const auto& p) { AppendTable(p, part, features, steps); }, plan);
 }
 
 void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, void* out, std::byte* scratch,

@@ -66,6 +66,11 @@ void AppendBiasSteps(const Plan& plan, const BiasPart& part, std::byte* scratch,
 void AppendBiasVectorSteps(const Plan& plan, DType dtype, int64_t first_head, int64_t heads, int64_t first_distance,
                            int64_t count, void* out, std::byte* scratch, std::vector<ProgramStep>* steps);
 
+// Rows [rows.begin, rows.end) of the table of a bias over a window, as [heads, rows]; other plans append nothing. A window
+// without a table has none. `features`: [rows, 2].
+void AppendWindowTableSteps(const Plan& plan, DType dtype, int64_t first_head, int64_t heads, RowRange rows, void* out,
+                            double* features, std::vector<ProgramStep>* steps);
+
 // Table rows of a window, [tokens, tokens] of kI64 or kI32. Scratch: table_rows · SizeOf(dtype), rounded up to 64.
 void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, void* out, std::byte* scratch,
                             std::vector<ProgramStep>* steps);

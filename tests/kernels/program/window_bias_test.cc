@@ -104,6 +104,41 @@ TEST(WindowBiasTest, VectorsAreRowsOfTheMatrix) {
   }
 }
 
+TEST(WindowBiasTest, RowsOfTheTableAreThoseOfTheMatrix) {
+  std::vector<Case> cases;
+  AppendWindowCases(cases);
+  int64_t tables = 0;
+  for (const Case& c : cases) {
+    const auto canonical = Canonicalize(c.spec);
+    const auto traits = TraitsOf(canonical->spec);
+    const auto resolved = Resolve(*canonical, std::nullopt, Precision::kExact);
+    const auto* learned = std::get_if<WindowBiasPlan>(&resolved->plan);
+    const auto* continuous = std::get_if<ContinuousWindowBiasPlan>(&resolved->plan);
+    if (traits->tokens < 2 || traits->tokens > 200 || traits->indices_only) continue;
+    SCOPED_TRACE(c.name);
+    ++tables;
+    const TokenWindow& window = learned != nullptr ? learned->window : continuous->window;
+    // All but the first and the last row, of the last head.
+    const RowRange rows{1, window.table_rows() - 1};
+    const int64_t count = rows.end - rows.begin, head = traits->heads - 1;
+    std::vector<float> table(static_cast<size_t>(count));
+    std::vector<double> features(static_cast<size_t>(2 * count));
+    std::vector<ProgramStep> steps;
+    AppendWindowTableSteps(resolved->plan, DType::kF32, head, 1, rows, table.data(), features.data(), &steps);
+    ASSERT_TRUE(RunProgram(Cpu(), steps).ok());
+    const int64_t tokens = window.tokens();
+    const auto full = RunBiasAs<float>(Cpu(), c.spec, Consecutive(0, tokens), Consecutive(0, tokens));
+    for (int64_t q = 0; q < tokens; ++q) {
+      for (int64_t k = 0; k < tokens; ++k) {
+        const int64_t row = window.row_of(q, k);
+        if (row < rows.begin || row >= rows.end) continue;
+        ASSERT_EQ(full[(head * tokens + q) * tokens + k], table[row - rows.begin]) << q << " " << k;
+      }
+    }
+  }
+  EXPECT_GE(tables, 2);
+}
+
 TEST(WindowBiasTest, BatchRowsOfGatesAreThoseOfEach) {
   const auto both = RuleWeight(5, {2, 3, 40});
   const auto values = both->values();
