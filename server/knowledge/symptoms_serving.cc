@@ -24,7 +24,7 @@ constexpr std::array kPadded{
         "Give queries and keys positions by the mask (phasor bias --query-positions, --key-positions)."},
     SymptomStep{"Pads are not masked as keys, or a row of pads has every key masked, whose softmax is NaN.",
                 "Count finite values in every row of the mask.", "phasor diagnose mask.npy --content bias",
-                "Mask pads as keys; ignore the rows of pads."},
+                "Mask pads as keys; ignore the rows of pads, also where outputs are averaged over a row."},
 };
 
 constexpr std::array kDeviceAliases{Aliases("CPU and GPU give different results"), Aliases("GPU differs from CPU"),

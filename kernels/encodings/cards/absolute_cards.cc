@@ -20,9 +20,18 @@ constexpr FailureDetail kSinusoidalFailures[] = {
      "Row 0 of the model against row padding_idx + 1 of the table.", "position_offset and padding_row."},
     {"Long prompts drift in bfloat16 or float16 while short ones are right.",
      "Positions, inv_freq or the angle were held in 16 bits: near 15962 bfloat16 steps by 64, so that position "
-     "becomes 15936 and the first pair's cosine −0.26795 instead of −0.90802.",
+     "becomes 15936 and the first pair's cosine −0.26795 instead of −0.90802. Positions as integers do no harm: "
+     "dividing them has been true division in PyTorch since 1.5.",
      "Compare the table at the longest position with `phasor table` in f32; `phasor diagnose` names the precision.",
      "Keep positions, inv_freq and angles in float32 or better, and cast only the finished cosines and sines."},
+    {"Left padding changes the answer although pads are masked.",
+     "The mask hides pads as keys, but does not move tokens back: behind 3 pads the first one gets row 3, whose first "
+     "cosine is −0.98999 instead of 1. What averages over a row has the pads in it, too.",
+     "Run the row with pads and without.", "Positions cumsum(mask) − 1 per row; the mask in the pooling as well."},
+    {"A gate between position and none only makes the encoding weaker.",
+     "α·PE + (1 − α)·0 is α·PE: with α = 0.25 a quarter of every entry, which `scale` gives without a gate.",
+     "Compare with α times the table: every bit is equal.",
+     "Gate two encodings, α·A + (1 − α)·B: `gate` of an addition names the second."},
 };
 constexpr std::string_view kSinusoidalRelated[] = {"timestep", "grid_sinusoidal", "learned", "rope_default",
                                                    "transformer_xl"};
@@ -67,6 +76,11 @@ constexpr FailureDetail kLearnedFailures[] = {
     {"An image model fails for some image sizes only.",
      "The table was resized by scale_factor, whose rounding comes out one short (14 patches: at 61, 115 and 122).",
      "Resize to those sizes.", "Pass the size."},
+    {"Rows for the first and last tokens of a text go wrong in short texts, or while decoding.",
+     "k rows for each end of 768 channels are 2·k·768 numbers (15360 for k = 10). The ends overlap where S < 2·k: with "
+     "k = 10 and S = 12 the positions 2 … 9 are at both. While decoding the end is not known.",
+     "Add them to zeros for S = 12 and count the rows that got both.",
+     "Decide it: `offsets` of an addition adds both; give sequence_length, or leave `last` out."},
 };
 constexpr std::string_view kLearnedRelated[] = {"sinusoidal", "grid_sinusoidal", "window_bias", "shaw"};
 constexpr ExampleInput kLearnedInputs[] = {
@@ -93,8 +107,10 @@ constexpr FailureDetail kDistilledFailures[] = {
      "through the range in reverse.",
      "max_error_beyond of Distill's answer.", "Fit the whole range that will be used."},
     {"Short distances are blurred in rotations.",
-     "Pairs that turn many times within the range cannot be followed by a small smooth function.",
-     "max_error_by_column: the first pairs are the worst.", "Use the rotation's closed form, which is exact and cheaper."},
+     "Pairs that turn many times within the range cannot be followed by a small smooth function: for one radian per "
+     "position a cosine series over N positions needs N/π terms (1304 for 4096) before it can follow at all.",
+     "max_error_by_column: the first pairs are the worst.",
+     "Use the rotation's closed form, which is exact and cheaper: 64 numbers for RoPE of width 128, nothing to fit."},
     {"Rows differ from the file's ONNX model in the last digits.",
      "Another library adds in another order, with another sigmoid.", "Compare in float64: a few 1e-15.",
      "Nothing to fix; take one of the two everywhere."},
@@ -114,8 +130,10 @@ constexpr CardDetails kSinusoidalCard{
         "The table exists at every position, so nothing overflows, and a shift is a fixed linear map: PE(m + k) = "
         "R_k·PE(m). A trained model still meets unseen phases in its slow pairs: with width 512 and base 10000 "
         "wavelengths run from 2π to 2π·10000^(510/512) = 60611, not to 2π·10000. Every position has a code of its "
-        "own, and order is encoded: permuting tokens changes the input. The inner product of two rows and the norm "
-        "of their difference depend on the distance alone (first pair, one step: 0.95890), the difference itself "
+        "own, and order is encoded: permuting tokens changes the input. Rows are not orthogonal (width 64: rows 50 "
+        "apart have the inner product 15.67, of 32 with themselves), and need not be. The last cosine of row 1 is "
+        "0.99995 at width 4. The inner product of two rows and the norm "
+        "of their difference depend on the distance alone (width 4, one step: 0.95890), the difference itself "
         "does not, and behind learned projections of q and k neither do.",
     .failures = kSinusoidalFailures,
     .related = kSinusoidalRelated,

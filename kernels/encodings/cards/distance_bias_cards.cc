@@ -19,6 +19,12 @@ constexpr FailureDetail kAlibiFailures[] = {
     {"Two libraries' biases differ, the outputs do not.",
      "They store s·j, s·(j − S + 1) or −s·|Δ|: a constant per row is free under softmax.", "Compare after the softmax.",
      "Fix one form before comparing."},
+    {"A model with RoPE and ALiBi differs from its reference.",
+     "Steps in another order. RoPE turns queries and keys, which there are only behind their projections; the bias is added "
+     "to scores, so it cannot come before.",
+     "x = (0, 1) at position 1, W_q = diag(1, 2), key (1, 0) at position 0, slope 1/2: the score is −1.69002; −1.09501 "
+     "where x was turned before W_q, −1.54357 where the bias was added before 1/√d.",
+     "x → q, k, v → qk-norm → RoPE on q and k → q·k·scale → + ALiBi → mask → softmax."},
 };
 constexpr std::string_view kAlibiRelated[] = {"kerple", "sandwich", "t5_bucket", "forgetting_bias", "fire"};
 
@@ -67,8 +73,9 @@ constexpr CardDetails kAlibiCard{
     .extrapolation =
         "To any length without breaking, because no phase or row is unseen: mostly by no longer attending far away. "
         "A head with slope s has lost 10 nats at distance 10/s: with 8 heads 20 positions for the first (slope 1/2) "
-        "and 2560 for the last (slope 1/256). So what lies further back than a few thousand positions is hardly seen "
-        "by any head.",
+        "and 2560 for the last (slope 1/256), where an equal key has e^−10 = 0.000045 of the weight. So what lies further "
+        "back than a few thousand positions is hardly seen by any head. Percentages that are quoted without their setup, "
+        "for ALiBi or others, are anecdotes.",
     .failures = kAlibiFailures,
     .related = kAlibiRelated,
     .example = {.kind = ExampleKind::kBiasVector,

@@ -22,6 +22,15 @@ constexpr FailureDetail kRopeDefaultFailures[] = {
      "The exponents run over head_dim instead of rotary_dim, or pairs are (i, i + head_dim/2).",
      "inv_freq[1] must be base^(−2/rotary_dim).",
      "Give rotary_dim; pairs are then (i, i + rotary_dim/2) and the other channels pass through."},
+    {"Every pair turns too slowly, the first one included.",
+     "Pairs were counted from 1 and the exponent was left at −2i/d. Counted so it is −2(i − 1)/d, and d is the rotary "
+     "width of a head, not the model's.",
+     "inv_freq of the first pair must be 1; width 128 and base 10000 give 0.86596 where the 1 was not taken off.",
+     "Count pairs from 0."},
+    {"Heads differ that should not, or the shapes do not fit.",
+     "A table [S, d/2] was multiplied with [B, S, H, d/2]: its positions meet the heads. Where S equals H that passes: "
+     "head 0 never turns, at position 1 its first cosine is 1 instead of 0.54030.",
+     "Give all heads one query: they must come out equal.", "[S, 1, d/2], or heads before tokens."},
 };
 constexpr std::string_view kRopeDefaultRelated[] = {"rope_linear",       "rope_ntk_aware", "rope_yarn",
                                                     "rope_proportional", "pope",           "sinusoidal"};
@@ -51,7 +60,8 @@ constexpr FailureDetail kRopeNtkAwareFailures[] = {
      "length.",
      "`phasor resolve config.json` gives rope_ntk_aware.", "Let alpha decide, not the type's name."},
     {"A conversation loses its thread when the base is raised in the middle of it.",
-     "Cached keys were rotated with the old base; a new base is not free.",
+     "Cached keys were rotated with the old base; a new base is not free. From 10000 to 40889.94 (width 128) pair 32 of "
+     "a key at position 1024 has to turn by 5.176 radians.",
      "Compare with one whole forward pass at the new base.",
      "Rotate the cached keys again (`phasor apply --rerotate`) or start anew."},
 };
@@ -85,7 +95,9 @@ constexpr CardDetails kRopeDefaultCard{
         "pairs, whose wavelength is longer than the trained length, meet phases that they never saw. With width 128, "
         "base 10000 and 4096 trained positions these are pairs 46 to 63, 18 of 64; the longest wavelength is "
         "2π·10000^(126/128) = 54410 positions. A larger base before training, or one of the scaling rules after it, "
-        "is what extends it.",
+        "is what extends it. The base follows from the context that is wanted: the ratio of neighbouring frequencies, "
+        "base^(2/d) (here 1.1548), has no value that it ought to have, and the first pair turns one radian per position "
+        "at any base.",
     .failures = kRopeDefaultFailures,
     .related = kRopeDefaultRelated,
     .example = {.kind = ExampleKind::kAngles,

@@ -13,6 +13,10 @@ constexpr FailureDetail kTransformerXlFailures[] = {
      "Set u = 0, v ≠ 0 and R = 0: scores must be q·k.", "Four terms: q·k, q·W_r R, u·k, v·W_r R."},
     {"Right alone, wrong with interleaved sinusoids.", "R is [sines, cosines]; Conformer's is interleaved.",
      "Column 1 of R.", "Use the scheme that the model has."},
+    {"Distances are right at one length only.",
+     "R was made once as a table of max_len rows, row 1 for +1 and row 2 for −1. There is a row for every distance from "
+     "keys − 1 down to 0, none for keys after the query, and row 0 changes with the number of keys.",
+     "First column of row 0: sin 6 = −0.27942 with 7 keys, sin 8 = 0.98936 with 9.", "Make R anew for every length."},
 };
 constexpr std::string_view kTransformerXlRelated[] = {"xlnet", "conformer", "shaw", "sinusoidal"};
 constexpr ExampleInput kTransformerXlInputs[] = {

@@ -9,6 +9,7 @@
 
 #include "kernels/encodings/buckets.h"
 #include "tests/server/knowledge/bias_tables.h"
+#include "tests/server/knowledge/card_text.h"
 
 namespace phasor::server {
 namespace {
@@ -90,6 +91,9 @@ TEST(WrongStatements, TheRatioOfNeighbouringFrequencies) {
   EXPECT_NEAR(1 / Frequencies(768, 10000)[1], 1.0243, 5e-5);
   EXPECT_NEAR(1 / Frequencies(128, 100)[1], 1.0746, 5e-5);
   EXPECT_NEAR(1 / Frequencies(768, 1.039)[1], 1.0001, 5e-6);
+  EXPECT_NEAR(1 / Frequencies(128, 10000)[1], 1.1548, 5e-5);
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("base^(2/d) (here 1.1548), has no value that it ought to have"));
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("The base follows from the context that is wanted"));
 }
 
 // "theta_base=100 makes the 0→1 phase π/2"; pairs counted from 1 in the exponent.
@@ -97,12 +101,15 @@ TEST(WrongStatements, PairZeroTurnsOneRadianWhateverTheBase) {
   for (const double base : {100.0, 10000.0, 500000.0, 1e6}) {
     for (const int64_t width : {64, 128}) EXPECT_DOUBLE_EQ(Frequencies(width, base)[0], 1) << base;
   }
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("first pair turns one radian per position at any base"));
 }
 
 // "wavelengths from 2π to 2π·10000".
 TEST(WrongStatements, TheLargestWavelength) {
   EXPECT_NEAR(2 * std::numbers::pi / Frequencies(512, 10000).back(), 60611, 0.5);
   EXPECT_NEAR(2 * std::numbers::pi / Frequencies(128, 10000).back(), 54410, 0.5);
+  EXPECT_THAT(CardText("sinusoidal"), HasSubstr("from 2π to 2π·10000^(510/512) = 60611, not to 2π·10000"));
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("2π·10000^(126/128) = 54410"));
 }
 
 // "PE(p1) − PE(p2) depends only on the distance".
@@ -117,6 +124,9 @@ TEST(WrongStatements, OnlyTheNormOfADifferenceDependsOnTheDistance) {
   EXPECT_NEAR(rows.at(1, 1) - rows.at(0, 1), -.460, 5e-4);
   EXPECT_NEAR(rows.at(2, 0) - rows.at(1, 0), .068, 5e-4);
   EXPECT_NEAR(rows.at(2, 1) - rows.at(1, 1), -.956, 5e-4);
+  const double pair_zero = std::hypot(std::sin(1.0), std::cos(1.0) - 1);
+  EXPECT_NEAR(pair_zero, .95885, 5e-6) << "the rest of .95890 is the second pair's";
+  EXPECT_THAT(CardText("sinusoidal"), HasSubstr("(width 4, one step: 0.95890), the difference itself does not"));
 }
 
 // "the inner product only depends on k", true of the raw rows only; "sinusoids form an orthogonal basis".
@@ -132,6 +142,12 @@ TEST(WrongStatements, InnerProductsOfRowsDependOnTheDistanceAndAreNotZero) {
   // With one learned matrix between them (here: channel 0 counts twice) even that is lost.
   const auto weighted = [&](int64_t a, int64_t b) { return Inner(rows, a, b) + rows.at(a, 0) * rows.at(b, 0); };
   EXPECT_GT(std::fabs(weighted(0, 1) - weighted(1, 2)), 0.5);
+  EXPECT_NEAR(Inner(rows, 0, 50), 15.67, 5e-3);
+  EXPECT_NEAR(Inner(rows, 50, 50), 32, 1e-12);
+  const std::string text = CardText("sinusoidal");
+  EXPECT_THAT(text,
+              HasSubstr("not orthogonal (width 64: rows 50 apart have the inner product 15.67, of 32 with themselves)"));
+  EXPECT_THAT(text, HasSubstr("behind learned projections of q and k neither do"));
 }
 
 // "sinusoidal encodings cannot model relative positions".
@@ -147,10 +163,17 @@ TEST(WrongStatements, AShiftIsALinearMapOfTheRows) {
       EXPECT_NEAR(rows.at(at + kShift, 2 * pair + 1), c * cosine - s * sine, 1e-12);
     }
   }
+  const std::string text = CardText("sinusoidal");
+  EXPECT_THAT(text, HasSubstr("a shift is a fixed linear map: PE(m + k) = R_k·PE(m)"));
+  EXPECT_THAT(text,
+              HasSubstr("Every position has a code of its own, and order is encoded: permuting tokens changes the input"));
 }
 
 // "PE(1) ≈ […, 0.999]".
-TEST(WrongStatements, TheLastCosineOfRowOne) { EXPECT_NEAR(Rows(4, 1, 1).at(0, 3), .99995, 5e-7); }
+TEST(WrongStatements, TheLastCosineOfRowOne) {
+  EXPECT_NEAR(Rows(4, 1, 1).at(0, 3), .99995, 5e-7);
+  EXPECT_THAT(CardText("sinusoidal"), HasSubstr("The last cosine of row 1 is 0.99995 at width 4"));
+}
 
 // "index out of range when d_model is odd", "769 broadcasts silently".
 TEST(WrongStatements, OddWidthsOfTablesWorkAndOfRotationsDoNot) {
@@ -160,6 +183,8 @@ TEST(WrongStatements, OddWidthsOfTablesWorkAndOfRotationsDoNot) {
   RopeSpec rope;
   rope.head_dim = 63;
   EXPECT_FALSE(Canonicalize(rope).ok());
+  EXPECT_THAT(CardText("sinusoidal"), HasSubstr("An odd D has ceil(D/2) sines and floor(D/2) cosines"));
+  EXPECT_THAT(std::string(FindFault("odd_width")->check), HasSubstr("the width of a rotation is even"));
 }
 
 // "pairs beyond max_relative_pos get weight 0".
@@ -168,6 +193,8 @@ TEST(WrongStatements, ClippingSharesARow) {
   EXPECT_EQ(clipped.at(-16), clipped.at(-1000));
   EXPECT_EQ(clipped.at(16), clipped.at(1000));
   EXPECT_NE(clipped.at(-16), clipped.at(16));
+  EXPECT_THAT(CardText("shaw"), HasSubstr("distances beyond the clip share the last row, nothing becomes zero"));
+  EXPECT_THAT(CardText("transformer_xl"), testing::Not(HasSubstr("the clip ")));
 }
 
 // "bilinear interpolation of a (256, 256) bias to (1024, 1024)".
@@ -195,6 +222,11 @@ TEST(WrongStatements, AnInterpolatedMatrixIsNoBiasOfTheDistance) {
   const auto diagnosis = Of({InputContent::kBias, {tensor}, std::nullopt});
   EXPECT_EQ(Reproduced(diagnosis), nullptr);
   EXPECT_THAT(diagnosis.observations, testing::Contains(HasSubstr("rows differ at equal distances")));
+  // Four steps of the large matrix are one of the small one: what distance 4 has is what distance 1 had.
+  EXPECT_EQ(tensor.values[18 * kLarge + 14], f(0, -1));
+  EXPECT_THAT(SymptomText("resized_images_fail"), HasSubstr("it loses its form, distance 1 becomes 4"));
+  EXPECT_THAT(SymptomText("resized_images_fail"),
+              HasSubstr("Interpolate the table by offset, (2H − 1) × (2W − 1) for each head"));
 }
 
 // "extrapolation fails because high frequencies change too fast".
@@ -204,6 +236,8 @@ TEST(WrongStatements, LongWavelengthsMeetUnseenPhases) {
   for (const double frequency : frequencies) whole += 4096 * frequency >= 2 * std::numbers::pi ? 1 : 0;
   EXPECT_GT(4096 * frequencies.front() / (2 * std::numbers::pi), 650) << "periods of the fastest pair";
   EXPECT_EQ(whole, 46) << "of 64 pairs have seen a whole period in 4096 positions; the slow ones have not";
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("pairs 46 to 63, 18 of 64"));
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("Fast pairs have gone through every phase in training"));
 }
 
 // "arange int64 divides to 0": the live hazard is 16-bit positions.
@@ -212,12 +246,13 @@ TEST(WrongStatements, PositionsInBf16) {
   EXPECT_EQ(UlpOf(DType::kBF16, 15962), 64);
   EXPECT_NEAR(std::cos(15962.0), -.90802, 5e-6);
   EXPECT_NEAR(std::cos(15936.0), -.26795, 5e-6);
+  EXPECT_THAT(CardText("rope_default"), HasSubstr("becomes 15936 and the first pair's cosine −0.26795 instead of −0.90802"));
 }
 
-// "a learned table runs out of memory"; "first 10 and last 10".
+// "a learned table runs out of memory".
 TEST(WrongStatements, SizesOfLearnedTables) {
   EXPECT_EQ(3000 * 768 * SizeOf(DType::kF32), 9216000);
-  EXPECT_EQ(20 * 768, 15360);
+  EXPECT_THAT(CardText("learned"), HasSubstr("3000 rows of 768 in float32 are 9.2 MB and cost one addition"));
 }
 
 }  // namespace
