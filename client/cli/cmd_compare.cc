@@ -142,8 +142,10 @@ Command AddCompare(CLI::App& app, Tool& tool) {
       "  phasor compare llama-2.json llama-3.json\n"
       "  phasor compare --content cos_sin cache.npy config.json");
   command->add_option("A B", args->tokens, "The two, one after the other")->required();
-  command->add_option("--positions", args->positions,
-                      "START:STOP, as in Python (of biases: distances back from the query); 4096 of them otherwise");
+  command->add_option(
+      "--positions", args->positions,
+      "START:STOP, as in Python (of biases: distances back from the query, or rows of a window's table); 4096 of them "
+      "otherwise");
   command->add_option("--length", args->length, "Sequence length, for schemes that depend on it");
   command->add_option("--layer-type", args->a.layer_type, "A's layer type, as `phasor resolve` names them");
   command->add_option("--layer-type-b", args->b.layer_type, "B's");

@@ -10,7 +10,6 @@ namespace phasor::server {
 namespace {
 
 constexpr int64_t kPositionsShown = 256;
-constexpr int64_t kFutureDistances = 256;
 
 // Sums of differences, then max and rms.
 struct Sums {
@@ -95,6 +94,13 @@ double MaxUlps(const Entries& ea, const Entries& eb, DType dtype) {
   return ulps;
 }
 
+double LargestOf(const Entries& ea, const Entries& eb) {
+  double largest = 0;
+  ForEachEntry(ea, eb,
+               [&](int64_t, int64_t, double x, double y) { largest = std::max({largest, std::abs(x), std::abs(y)}); });
+  return largest;
+}
+
 absl::Status CheckCancel(const CancelFlag* cancel) {
   return cancel != nullptr && cancel->load() ? absl::CancelledError("the caller has gone") : absl::OkStatus();
 }
@@ -112,21 +118,10 @@ absl::Status CompareRounded(const Backend& backend, const Side& a, const Side& b
   return absl::OkStatus();
 }
 
-// Biases for keys after the query, where forms part that agree before it.
-absl::StatusOr<double> FutureDifference(const Backend& backend, const Side& a, const Side& b) {
-  if (a.family != Family::kBias || !a.resolved || !b.resolved) return 0;
-  const auto x = MakeDistances(backend, *DistancePlanOf(a.resolved->plan), 1, kFutureDistances, DType::kF64);
-  if (!x.ok()) return x.status();
-  const auto y = MakeDistances(backend, *DistancePlanOf(b.resolved->plan), 1, kFutureDistances, DType::kF64);
-  if (!y.ok()) return y.status();
-  double largest = 0;
-  for (size_t i = 0; i < x->values.size(); ++i) largest = std::max(largest, std::abs(x->values[i] - y->values[i]));
-  return largest;
-}
-
 // Whether canonical specs of one plan put its values at the same places.
 bool PlacedAlike(const Side& a, const Side& b) {
-  if (a.family == Family::kBias) return true;
+  if (a.family == Family::kBias || a.family == Family::kWindow) return true;
+  if (a.family == Family::kPolar) return a.spec->spec == b.spec->spec;  // the plan knows nothing of δ
   if (a.family == Family::kTable) {
     // The plan has frequencies; order of columns, offsets and factors are the spec's.
     const auto* x = std::get_if<SinusoidalSpec>(&a.spec->spec);
@@ -135,6 +130,7 @@ bool PlacedAlike(const Side& a, const Side& b) {
     return x->dim == y->dim && x->layout == y->layout && x->position_offset == y->position_offset &&
            x->padding_row == y->padding_row && x->scale == y->scale;
   }
+  if (a.rope() == nullptr || b.rope() == nullptr) return a.rope() == b.rope();  // FoPE's plan says everything
   const RopeSpec &x = *a.rope(), &y = *b.rope();
   return x.head_dim == y.head_dim && x.pairing == y.pairing && x.xpos == y.xpos && x.first_channel == y.first_channel;
 }
@@ -165,10 +161,18 @@ absl::Status CheckComparable(const Side& a, const Side& b) {
     const std::string unit = absl::StrCat(" ", std::string(ColumnName(a.family)), "s");
     return MakeSpecError("", absl::StrCat(b.columns, unit, " beside ", a.columns, unit), "two of one width");
   }
+  if (a.window != b.window) {
+    const auto text = [](const Side& side) {
+      const TokenWindow& w = *side.window;
+      return absl::StrCat("a window of ", w.height, " × ", w.width, w.class_token ? " and a class token" : "");
+    };
+    return MakeSpecError("", absl::StrCat(text(b), " beside ", text(a)),
+                         "two of one window: resize the table first (PositionService.Precompute, `phasor resize`)");
+  }
   const auto has = [](const Side& side, const Grid& half) { return side.resolved || half.rows > 0; };
   const bool cosines = has(a, a.given.first) && has(b, b.given.first);
   const bool sines = has(a, a.given.second) && has(b, b.given.second);
-  if (a.family == Family::kRotation && !cosines && !sines) {
+  if ((a.family == Family::kRotation || a.family == Family::kPolar) && !cosines && !sines) {
     return MakeSpecError("", "cosines beside sines", "two tables with the same half");
   }
   return absl::OkStatus();
@@ -177,7 +181,7 @@ absl::Status CheckComparable(const Side& a, const Side& b) {
 absl::StatusOr<RowWindow> ChooseWindow(const Side& a, const Side* b, std::optional<int64_t> first, int64_t count,
                                        int64_t default_count) {
   int64_t begin = a.first_row, end = a.first_row + a.rows;
-  bool table = a.table_type.has_value();
+  bool table = a.table_type.has_value() || a.window.has_value();  // of these all rows
   if (b != nullptr) {
     begin = std::max(begin, b->first_row);
     end = std::min(end, b->first_row + b->rows);
@@ -188,7 +192,10 @@ absl::StatusOr<RowWindow> ChooseWindow(const Side& a, const Side* b, std::option
   const std::string range = absl::StrCat(begin, " … ", end - 1);
   const int64_t start = first.value_or(begin);
   if (start < begin || start >= end) return MakeSpecError("first_position", absl::StrCat(start), range);
-  const int64_t most = std::min({kMaxComparedRows, std::max<int64_t>(1, kMaxComparedEntries / a.columns), end - start});
+  int64_t most = std::min({kMaxComparedRows, std::max<int64_t>(1, kMaxComparedEntries / a.columns), end - start});
+  const double products = std::max(a.products_per_row, b != nullptr ? b->products_per_row : 0.0);
+  if (products * static_cast<double>(most) > kMaxComparedProducts)
+    most = std::max<int64_t>(1, static_cast<int64_t>(kMaxComparedProducts / products));
   if (count == 0) return RowWindow{start, std::min(table ? kMaxComparedRows : default_count, most)};
   if (count < 1 || count > most)
     return MakeSpecError("count", absl::StrCat(count), absl::StrCat("1 … ", most, " of this width from there on"));
@@ -217,6 +224,21 @@ absl::StatusOr<Comparison> Compare(const Backend& backend, const Side& a, const 
   if (!future.ok()) return future.status();
   out.future_difference = *future;
   out.transformation = FindTransformation(a, b, *ea, *eb, out.same_bits);
+  if (out.transformation.kind == "none") {
+    auto of_biases = FindBiasTransformation(backend, a, b, *ea, *eb, window);
+    if (!of_biases.ok()) return of_biases.status();
+    if (*of_biases) out.transformation = **std::move(of_biases);
+  }
+  const auto others = OtherQueriesDifference(backend, a, b, window, out.transformation);
+  if (!others.ok()) return others.status();
+  out.other_queries_difference = *others;
+  const double step = std::max(0x1p-40, TableTypeOf(a, b) ? 4 * UlpOf(*TableTypeOf(a, b), 1) : 0.0);
+  if (out.transformation.kind != "none" && *others > step * LargestOf(*ea, *eb)) {
+    out.transformation = {};
+    out.transformation.how =
+        absl::StrCat("One can be made from the other for the last query only: biases of other queries differ ", "by up to ",
+                     *others, ".");
+  }
   if (out.transformation.kind == "identical" && out.future_difference > 0) {
     out.transformation = {};
     out.transformation.how =

@@ -17,6 +17,7 @@ namespace phasor::server {
 inline constexpr int64_t kMaxComparedRows = 65536;
 inline constexpr int64_t kMaxComparedEntries = int64_t{1} << 22;  // rows × columns
 inline constexpr int64_t kMaxColumnsShown = 4096;
+inline constexpr double kMaxComparedProducts = 0x1p27;  // of a learned function or mixture
 
 // Rows to look at. `count` within the limits above.
 struct RowWindow {
@@ -49,6 +50,7 @@ struct Transformation {
   int64_t shift = 0;
   double scale = 0;
   double position_factor = 0;
+  bool constant_per_head = false;  // of biases: b − a is one number per head, which the softmax removes
 };
 
 struct Comparison {
@@ -62,10 +64,13 @@ struct Comparison {
   std::optional<ScoreEffect> scores;
   Transformation transformation;
   double future_difference = 0;  // biases of two specs: largest difference at distances 1 … 256, after the query
+  // Biases that depend on the query: largest difference for other queries than the last one, after scaling and reordering as
+  // `transformation` says.
+  double other_queries_difference = 0;
   std::string verdict;
 };
 
-// OK when a and b are of one family and width. Errors: a SpecError without a field, about b.
+// OK when a and b are of one family and width (and MatchSides was called). Errors: a SpecError without a field, about b.
 absl::Status CheckComparable(const Side& a, const Side& b);
 
 // The window that both have: `count` where it is given (> 0), else kDefaultRows or what the sides and the limits allow.
@@ -89,6 +94,14 @@ bool SameBits(const Side& a, const Side& b);
 std::optional<ScoreEffect> EffectOnScores(const Side& a, const Side& b, const Entries& ea, const Entries& eb,
                                           const RowWindow& window, uint64_t seed);
 Transformation FindTransformation(const Side& a, const Side& b, const Entries& ea, const Entries& eb, bool same_bits);
+// Of biases: 0 where it does not apply. Errors: of making them.
+absl::StatusOr<double> FutureDifference(const Backend& backend, const Side& a, const Side& b);
+absl::StatusOr<double> OtherQueriesDifference(const Backend& backend, const Side& a, const Side& b, const RowWindow& window,
+                                              const Transformation& found);
+// A bias that is the other at shifted distances, over the whole window, or up to one number per head.
+absl::StatusOr<std::optional<Transformation>> FindBiasTransformation(const Backend& backend, const Side& a, const Side& b,
+                                                                     const Entries& ea, const Entries& eb,
+                                                                     const RowWindow& window);
 // One or two sentences.
 std::string Verdict(const Side& a, const Side& b, const RowWindow& window, const Comparison& comparison);
 

@@ -28,10 +28,10 @@ struct Placement {
 
 Placement PlacementOf(const Side& side, const Side& other) {
   Placement place;
-  place.pairs = side.columns;
+  place.pairs = side.columns / side.heads;
   // A table does not say how wide heads are, nor always which channels pair: then they are the other side's.
   const RopeSpec* rope = side.from_spec ? side.rope() : other.from_spec ? other.rope() : nullptr;
-  place.head_dim = rope != nullptr ? rope->head_dim : 2 * side.columns;
+  place.head_dim = rope != nullptr ? rope->head_dim : 2 * place.pairs;
   place.first_channel = rope != nullptr ? rope->first_channel : 0;
   const Pairing pairing = side.pairing.value_or(other.pairing.value_or(Pairing::kHalfSplit));
   place.half_split = pairing == Pairing::kHalfSplit;
@@ -87,9 +87,11 @@ std::string HowToPermute(const Placement& a, const Placement& b, const std::vect
   return how;
 }
 
+bool OfScores(const Side& side) { return side.family == Family::kBias || side.family == Family::kWindow; }
+
 std::string HowToScale(const Side& a, double scale) {
   const std::string s = Short(scale);
-  if (a.family == Family::kBias) return absl::StrCat("Every bias of b is ", s, " times that of a.");
+  if (OfScores(a)) return absl::StrCat("Every bias of b is ", s, " times that of a.");
   if (a.family == Family::kTable)
     return absl::StrCat("Every entry of b is ", s, " times that of a: multiply the rows before they are added.");
   return absl::StrCat("cos and sin of b are ", s, " times those of a: rotated queries and keys grow by ", s,
@@ -128,7 +130,7 @@ Transformation EqualRotations(const Side& a, const Side& b, const std::vector<in
 }
 
 Transformation EqualEntries(const Side& a, const Side& b) {
-  if (a.family == Family::kRotation) return EqualRotations(a, b, Identity(a.columns));
+  if (a.family == Family::kRotation) return EqualRotations(a, b, Identity(a.columns / a.heads));
   Transformation t;
   t.kind = "identical";
   t.how = "Nothing has to be done.";
@@ -144,7 +146,7 @@ Transformation Permuted(const Side& a, const Side& b, std::vector<int64_t> match
     t.permutation = std::move(match);
     t.kind = "permuted_channels";
     t.how =
-        a.family == Family::kBias
+        OfScores(a)
             ? "Head j of b has the bias of head permutation[j] of a: reorder heads, or load the slopes of the right ones."
             : "Column j of b is column permutation[j] of a: reorder the columns, or what reads the embedding's channels.";
   }
@@ -156,10 +158,33 @@ Transformation Permuted(const Side& a, const Side& b, std::vector<int64_t> match
   return t;
 }
 
+// Where a match of all columns moves heads as a whole: those of a by those of b.
+std::optional<std::vector<int64_t>> WholeHeads(const std::vector<int64_t>& match, int64_t heads) {
+  const int64_t width = static_cast<int64_t>(match.size()) / heads;
+  std::vector<int64_t> of_head;
+  for (int64_t i = 0; i < static_cast<int64_t>(match.size()); ++i) {
+    const int64_t source = match[static_cast<size_t>(i)];
+    if (i % width == 0) of_head.push_back(source / width);
+    if (source != of_head.back() * width + i % width) return std::nullopt;
+  }
+  return of_head;
+}
+
+Transformation PermutedHeads(std::vector<int64_t> heads, double scale) {
+  Transformation t;
+  t.permutation = std::move(heads);
+  t.kind = std::abs(scale - 1) > 1e-12 ? "scaled_and_permuted" : "permuted_channels";
+  if (t.kind == "scaled_and_permuted") t.scale = scale;
+  t.how = absl::StrCat("The table of head j of b is that of head permutation[j] of a",
+                       t.scale == 0 ? "" : absl::StrCat(" times ", Short(scale)),
+                       ": reorder heads, or load their coefficients.");
+  return t;
+}
+
 std::string HowToShift(const Side& a, int64_t shift) {
   const std::string start =
       absl::StrCat("Position m of b is position m ", shift > 0 ? "+ " : "− ", std::abs(shift), " of a");
-  if (a.family == Family::kRotation) {
+  if (a.family == Family::kPolar || (a.family == Family::kRotation && a.heads == 1)) {
     return absl::StrCat(start,
                         ". Scores do not change where queries and keys shift alike; mixing cached keys of both does harm.");
   }
@@ -182,7 +207,10 @@ bool Near(double x, double y) { return std::abs(x - y) <= 1e-14 * std::abs(y); }
 
 // One factor on all positions: position interpolation and the like.
 std::optional<Transformation> DividedPositions(const Side& a, const Side& b, const std::vector<double>& ratios) {
-  if (a.family == Family::kBias || ratios.empty()) return std::nullopt;
+  if (OfScores(a) || ratios.empty()) return std::nullopt;
+  if (a.family == Family::kPolar && std::get<PopeSpec>(a.spec->spec).delta != std::get<PopeSpec>(b.spec->spec).delta) {
+    return std::nullopt;
+  }
   const double factor = ratios.front();
   if (Near(factor, 1) || !std::all_of(ratios.begin(), ratios.end(), [&](double r) { return Near(r, factor); })) {
     return std::nullopt;
@@ -216,7 +244,8 @@ std::string DescribeRatios(const Side& a, const Side& b, const std::vector<doubl
   const double last = ratios.back();
   const auto like_last =
       Near(last, 1) ? 0 : std::count_if(ratios.begin(), ratios.end(), [&](double r) { return Near(r, last); });
-  std::string text = absl::StrCat(kept, " of ", ratios.size(), " pairs that turn keep their frequency");
+  std::string text = absl::StrCat(kept, " of ", ratios.size(), " ", a.family == Family::kPolar ? "channels" : "pairs",
+                                  " that turn keep their frequency");
   if (like_last > 0)
     absl::StrAppend(&text, ", ", like_last, " turn ", Short(last), " times as fast (the slowest pair among them)");
   const int64_t others = static_cast<int64_t>(ratios.size()) - kept - like_last;
@@ -269,10 +298,12 @@ Transformation FindTransformation(const Side& a, const Side& b, const Entries& e
     return t;
   }
   for (const double scale : {1.0, close.norm_ratio()}) {
-    if (!same_axes || scale == 0) continue;
-    if (auto match = close.MatchColumns(scale)) return Permuted(a, b, *std::move(match), scale);
+    if (!same_axes || scale == 0 || a.family == Family::kPolar) continue;
+    auto match = close.MatchColumns(scale);
+    if (match && a.heads == 1) return Permuted(a, b, *std::move(match), scale);
+    if (const auto heads = match ? WholeHeads(*match, a.heads) : std::nullopt) return PermutedHeads(*heads, scale);
   }
-  if (a.family != Family::kBias) {
+  if (!OfScores(a)) {
     if (const auto shift = close.FindShift()) {
       Transformation t;
       t.kind = "shifted_positions";

@@ -4,30 +4,15 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <new>
 
 #include "absl/status/status.h"
 
 #include "kernels/core/narrow.h"
 #include "kernels/program.h"
 #include "kernels/program/absolute_rows.h"
+#include "server/knowledge/aligned.h"
 
 namespace phasor::server {
-namespace {
-
-constexpr std::align_val_t kAlignment{64};
-struct FreeAligned {
-  void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
-};
-using Memory = std::unique_ptr<std::byte, FreeAligned>;
-
-Memory Allocate(int64_t bytes) {
-  return Memory(static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes > 0 ? bytes : 1), kAlignment)));
-}
-
-}  // namespace
-
 std::vector<double> Widen(DType dtype, const void* bytes, int64_t count) {
   std::vector<double> values(static_cast<size_t>(count));
   VisitFloat(dtype, [&](auto tag) {
@@ -68,7 +53,7 @@ double UlpsApart(DType dtype, double a, double b) {
 
 absl::StatusOr<Angles> MakeAngles(const Backend& backend, const AnglePlan& plan, int64_t first, int64_t count, DType dtype) {
   const int64_t elements = count * plan.pairs();
-  const Memory cos = Allocate(elements * SizeOf(dtype)), sin = Allocate(elements * SizeOf(dtype));
+  const AlignedMemory cos = AllocateAligned(elements * SizeOf(dtype)), sin = AllocateAligned(elements * SizeOf(dtype));
   AngleTask task;
   task.plan = &plan;
   task.positions.start = first;
@@ -89,8 +74,8 @@ absl::StatusOr<Grid> MakeRows(const Backend& backend, const EncodingSpec& canoni
   positions.rows = count;
   if (absl::Status status = CheckAbsolute(canonical, positions); !status.ok()) return status;
   const int64_t columns = AbsoluteColumns(canonical);
-  const Memory out = Allocate(count * columns * SizeOf(dtype));
-  const Memory scratch = Allocate(AbsoluteScratchBytes(canonical, positions, dtype));
+  const AlignedMemory out = AllocateAligned(count * columns * SizeOf(dtype));
+  const AlignedMemory scratch = AllocateAligned(AbsoluteScratchBytes(canonical, positions, dtype));
   const auto steps = AbsoluteSteps({&canonical, &plan, positions, dtype, out.get(), scratch.get()});
   if (!steps.ok()) return steps.status();
   if (absl::Status status = RunProgram(backend, *steps); !status.ok()) return status;
@@ -100,7 +85,7 @@ absl::StatusOr<Grid> MakeRows(const Backend& backend, const EncodingSpec& canoni
 absl::StatusOr<Grid> MakeDistances(const Backend& backend, const DistancePlan& plan, int64_t first, int64_t count,
                                    DType dtype) {
   const int64_t vectors = VectorsOf(plan);
-  const Memory out = Allocate(vectors * count * SizeOf(dtype));
+  const AlignedMemory out = AllocateAligned(vectors * count * SizeOf(dtype));
   BiasVectorTask task;
   task.plan = plan;
   task.dtype = dtype;

@@ -85,34 +85,45 @@ absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, cons
   if (!entries.ok()) return entries.status();
   const Grid all = Joined(*entries);
   Shrunk shrunk = Shrink(all);
-  const bool bias = side.family == Family::kBias, both = all.columns == 2 * side.columns && side.family == Family::kRotation;
+  const bool bias = side.family == Family::kBias, window_bias = side.family == Family::kWindow;
+  const bool both = all.columns == 2 * side.columns && side.family != Family::kTable;
   HeatMap map;
   map.first_y = static_cast<double>(window.first);
   map.step_x = static_cast<double>(shrunk.columns_per_cell);
   map.step_y = static_cast<double>(shrunk.rows_per_cell);
   map.range = LargestOf(shrunk.cells);
   if (map.range == 0) map.range = 1;
-  map.legend = bias ? "bias" : "value";
+  map.legend = bias || window_bias ? "bias" : "value";
   map.text.title = TitleOf(settings, "Table", side);
-  map.text.y_title = bias ? "distance from key to query (positions)" : "position";
-  map.text.x_title = both   ? absl::StrCat("column: cos of pairs 0 to ", side.columns - 1, ", then sin of the same")
-                     : bias ? "head"
-                     : side.family == Family::kRotation ? "pair"
-                                                        : "column";
+  map.text.y_title = bias          ? "distance from key to query (positions)"
+                     : window_bias ? "row of the window's table"
+                                   : "position";
+  map.text.x_title = std::string(ColumnName(side.family));
+  if (both)
+    map.text.x_title =
+        absl::StrCat("column: cos of ", map.text.x_title, "s 0 to ", side.columns - 1, ", then sin of the same");
   if (both) map.dividers.push_back(static_cast<double>(side.columns));
   const double cells_high = *std::max_element(shrunk.cells.values.begin(), shrunk.cells.values.end());
   const double cells_low = *std::min_element(shrunk.cells.values.begin(), shrunk.cells.values.end());
   map.text.description =
-      absl::StrCat("Heat map of ", NameOf(side), ": ", bias ? "distances " : "positions ", WindowOf(window),
-                   " from top to bottom, ", all.columns, " columns from left to right. Values from ", Short(cells_low),
-                   " to ", Short(cells_high), ". ", BlocksOf(shrunk, bias ? "distance" : "position", "column"));
+      absl::StrCat("Heat map of ", NameOf(side), ": ",
+                   bias          ? "distances "
+                   : window_bias ? "rows "
+                                 : "positions ",
+                   WindowOf(window), " from top to bottom, ", all.columns, " columns from left to right. Values from ",
+                   Short(cells_low), " to ", Short(cells_high), ". ",
+                   BlocksOf(shrunk,
+                            bias          ? "distance"
+                            : window_bias ? "row"
+                                          : "position",
+                            "column"));
   map.cells = std::move(shrunk.cells);
   return DrawHeatMap(map, settings.width);
 }
 
 absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side, const RowWindow& window,
                                        const PlotSettings& settings) {
-  if (side.family == Family::kBias)
+  if (side.family == Family::kBias || side.family == Family::kWindow)
     return MakeSpecError("", std::string(Name(side.family)), "a rotation or a table of rows");
   const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
   if (!entries.ok()) return entries.status();
@@ -149,20 +160,22 @@ absl::StatusOr<Picture> PlotWavelengths(const Side& side, const PlotSettings& se
     return MakeSpecError("", side.from_spec ? std::string(SchemeOf(side.spec->spec).name) : "a table",
                          "an encoding with frequencies (rope_…, sinusoidal, timestep) or a table of INV_FREQ");
   }
+  const std::string unit = side.family == Family::kPolar ? "channel" : "pair";
   WavelengthChart chart;
   for (const double inv_freq : plan->inv_freq)
     chart.wavelengths.push_back(inv_freq > 0 ? 2 * std::numbers::pi / inv_freq : HUGE_VAL);
   chart.trained = static_cast<double>(settings.trained_length);
   chart.wanted = static_cast<double>(settings.wanted_length);
   chart.text.title = TitleOf(settings, "Wavelengths", side);
-  chart.text.x_title = "pair";
+  chart.text.x_title = unit;
   chart.text.y_title = "wavelength (positions per turn)";
   const auto [low, high] = std::minmax_element(chart.wavelengths.begin(), chart.wavelengths.end());
   std::string& text = chart.text.description;
-  text = absl::StrCat("Wavelength of each of the ", plan->pairs(), " pairs of ",
-                      std::string(side.from_spec ? SchemeOf(side.spec->spec).name : "the table"),
-                      " on a logarithmic axis: from ", Short(*low), " to ",
-                      std::isfinite(*high) ? absl::StrCat(Short(*high), " positions per turn.") : "pairs that stand still.");
+  text =
+      absl::StrCat("Wavelength of each of the ", plan->pairs(), " ", unit, "s of ",
+                   std::string(side.from_spec ? SchemeOf(side.spec->spec).name : "the table"),
+                   " on a logarithmic axis: from ", Short(*low), " to ",
+                   std::isfinite(*high) ? absl::StrCat(Short(*high), " positions per turn.") : unit + "s that stand still.");
   for (const auto& [name, length] : {std::pair("trained", chart.trained), std::pair("wanted", chart.wanted)}) {
     if (length > 0) {
       absl::StrAppend(&text, " ", CountUnfinished(chart.wavelengths, length), " of them never complete a turn within the ",
@@ -257,7 +270,9 @@ absl::StatusOr<Picture> PlotDifference(const Backend& backend, const Side& a, co
   chart.curves = {std::move(largest), std::move(rms)};
   chart.marks = MarksOf(settings);
   chart.text.title = settings.title.empty() ? absl::StrCat("Difference: ", NameOf(a), " and ", NameOf(b)) : settings.title;
-  chart.text.x_title = a.family == Family::kBias ? "distance from key to query (positions)" : "position";
+  chart.text.x_title = a.family == Family::kBias     ? "distance from key to query (positions)"
+                       : a.family == Family::kWindow ? "row of the window's table"
+                                                     : "position";
   chart.text.y_title = absl::StrCat("difference over all ", std::string(ColumnName(a.family)), "s");
   chart.text.description = comparison->verdict;
   return DrawCurves(chart, settings.width);

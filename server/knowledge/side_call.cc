@@ -73,6 +73,7 @@ absl::StatusOr<SidePair> ReadSides(const v1::ComparedSide& a, std::string_view p
     if (!read.ok()) return read.status();
     side_b = *std::move(read);
   }
+  MatchSides(&*side_a, &*side_b);
   if (absl::Status status = CheckComparable(*side_a, *side_b); !status.ok()) return AtSide(b, path_b, status);
   return SidePair{*std::move(side_a), *std::move(side_b)};
 }

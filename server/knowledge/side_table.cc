@@ -26,8 +26,11 @@ absl::Status CheckFinite(const std::vector<double>& values, size_t index) {
   return absl::OkStatus();
 }
 
-// [rows, columns]; one axis is one row.
-absl::StatusOr<Grid> RowsOf(const InputTensor& tensor) {
+// [rows, columns], or [rows, heads, pairs] beside a side of several heads; one axis is one row.
+absl::StatusOr<Grid> RowsOf(const InputTensor& tensor, const Side* other = nullptr) {
+  if (tensor.shape.size() == 3 && other != nullptr && other->heads > 1) {
+    return Grid{tensor.shape[0], tensor.shape[1] * tensor.shape[2], tensor.values};
+  }
   if (tensor.shape.size() > 2) return BadShape(tensor, "[rows, columns]");
   const int64_t columns = tensor.shape.back();
   const int64_t rows = tensor.shape.size() == 2 ? tensor.shape.front() : 1;
@@ -75,14 +78,28 @@ void FoldDuplicates(Side* side, const Side* other) {
   if (e.second.rows > 0) e.second = Columns(e.second, 0, step, n);
 }
 
+// A table of PoPE: beside a spec that tells queries from keys, one for the channels of both.
+void SpreadPolar(Side* side, const Side& other) {
+  side->family = Family::kPolar;
+  if (2 * side->given.columns() * other.heads != other.columns) return;
+  for (Grid* grid : {&side->given.first, &side->given.second}) {
+    Grid both{grid->rows, 2 * grid->columns, std::vector<double>(2 * grid->values.size())};
+    for (int64_t row = 0; row < grid->rows; ++row) {
+      for (int64_t i = 0; i < both.columns; ++i) both.at(row, i) = grid->at(row, i % grid->columns);
+    }
+    if (grid->rows > 0) *grid = std::move(both);
+  }
+}
+
 absl::Status ReadRotation(const InputTable& table, Side* side, const Side* other) {
-  auto first = RowsOf(table.tensors[0]);
+  auto first = RowsOf(table.tensors[0], other);
   if (!first.ok()) return first.status();
   side->family = Family::kRotation;
   if (table.content == InputContent::kCosSin) {
     if (first->columns % 2 != 0) return BadShape(table.tensors[0], "[rows, columns], columns even: cosines, then sines");
     const int64_t n = first->columns / 2;
     side->given = {Columns(*first, 0, 1, n), Columns(*first, n, 1, n)};
+    if (other != nullptr && other->family == Family::kPolar) SpreadPolar(side, *other);
     return absl::OkStatus();
   }
   if (table.content == InputContent::kSin) {
@@ -90,8 +107,13 @@ absl::Status ReadRotation(const InputTable& table, Side* side, const Side* other
   } else {
     side->given.first = *std::move(first);
   }
-  if (table.tensors.size() == 2) side->given.second = *RowsOf(table.tensors[1]);
-  FoldDuplicates(side, other);
+  if (table.tensors.size() == 2) side->given.second = *RowsOf(table.tensors[1], other);
+  if (other != nullptr && other->family == Family::kPolar) {
+    SpreadPolar(side, *other);
+  } else {
+    FoldDuplicates(side, other);
+    if (other != nullptr && side->given.columns() == other->columns) side->heads = other->heads;
+  }
   return absl::OkStatus();
 }
 
@@ -112,19 +134,25 @@ absl::Status ReadVector(const InputTable& table, Side* side) {
   return absl::OkStatus();
 }
 
-// [heads, queries, keys]: row d of the answer is distance −d, read from the last query; earlier queries must agree.
-absl::Status ReadMatrix(const InputTensor& tensor, Side* side) {
+// [heads, queries, keys]: row d of the answer is distance −d, read from the last query; earlier queries must agree, unless
+// the other side depends on the query too.
+absl::Status ReadMatrix(const InputTensor& tensor, const Side* other, Side* side) {
   if (tensor.shape.size() < 2) return BadShape(tensor, "[heads, queries, keys] or [queries, keys]");
   const int64_t heads = tensor.shape.size() == 3 ? tensor.shape[0] : 1;
   const int64_t keys = tensor.shape.back(), queries = tensor.shape[tensor.shape.size() - 2];
   if (queries > keys) return BadShape(tensor, "at least as many keys as queries: the last query stands at the last key");
+  side->by_query = other != nullptr && other->by_query;
+  if (side->by_query) {
+    side->query = keys - 1;
+    side->matrix = tensor;
+  }
   Grid rows{keys, heads, std::vector<double>(static_cast<size_t>(keys * heads))};
   const auto at = [&](int64_t h, int64_t q, int64_t k) {
     return tensor.values[static_cast<size_t>((h * queries + q) * keys + k)];
   };
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t d = 0; d < keys; ++d) rows.at(d, h) = at(h, queries - 1, keys - 1 - d);
-    for (int64_t q = 0; q < queries; ++q) {
+    for (int64_t q = 0; q < queries && !side->by_query; ++q) {
       for (int64_t k = 0; k <= keys - queries + q; ++k) {
         if (at(h, q, k) == rows.at(keys - queries + q - k, h)) continue;
         return MakeSpecError(
@@ -175,6 +203,7 @@ absl::StatusOr<Side> FromValues(const InputTable& table) {
 // What a single tensor is that nobody named, from its shape and what it is compared with.
 absl::StatusOr<InputContent> GuessContent(const InputTensor& tensor, const Side* other) {
   const std::vector<int64_t>& shape = tensor.shape;
+  if (other != nullptr && other->family == Family::kWindow) return InputContent::kBias;
   if (other == nullptr || other->family == Family::kTable) {
     return shape.size() == 3 ? InputContent::kBias : InputContent::kSinusoidal;
   }
@@ -185,6 +214,7 @@ absl::StatusOr<InputContent> GuessContent(const InputTensor& tensor, const Side*
   }
   if (shape.size() == 1 && shape[0] == other->columns) return InputContent::kInvFreq;
   if (shape.back() == 2 * other->columns) return InputContent::kCosSin;
+  if (other->family == Family::kPolar && shape.back() * other->heads == other->columns) return InputContent::kCosSin;
   return MakeSpecError("table.content", absl::StrCat("nothing, for ", ShapeOf(tensor)),
                        "what the numbers are: COS, SIN, COS_SIN, INV_FREQ …");
 }
@@ -197,6 +227,11 @@ absl::StatusOr<Side> SideOfTable(const InputTable& given, const Side* other) {
     const auto content = GuessContent(table.tensors[0], other);
     if (!content.ok()) return content.status();
     table.content = *content;
+  }
+  const bool window = other != nullptr && other->family == Family::kWindow;
+  if (window && (table.content == InputContent::kBias || table.content == InputContent::kSinusoidal)) {
+    if (absl::Status status = CheckFinite(table.tensors[0].values, 0); !status.ok()) return status;
+    return SideOfWindowTensor(table.tensors[0], *other->window);
   }
   // Keys after the query may be masked with infinities; ReadMatrix leaves them out.
   const bool matrix = table.content == InputContent::kBias;
@@ -211,7 +246,7 @@ absl::StatusOr<Side> SideOfTable(const InputTable& given, const Side* other) {
   absl::Status status;
   side.family = Family::kBias;
   if (matrix) {
-    status = ReadMatrix(table.tensors[0], &side);
+    status = ReadMatrix(table.tensors[0], other, &side);
   } else if (table.content == InputContent::kBiasVector) {
     status = ReadVector(table, &side);
   } else if (table.content == InputContent::kSinusoidal) {

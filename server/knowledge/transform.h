@@ -26,6 +26,7 @@ class Closeness {
   double best_scale() const { return best_scale_; }  // least squares
   double norm_ratio() const { return norm_ratio_; }  // ‖b‖/‖a‖, which no permutation changes
   double largest() const { return largest_; }
+  double tolerance() const { return tolerance_; }
   bool coarse() const { return tolerance_ > 0x1p-40 * largest_; }  // some side is rounded to a narrow type
 
  private:

@@ -1,4 +1,5 @@
 // CompareSpecs and Plot as callers meet them: what is answered, and bad input field by field.
+#include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -82,6 +83,32 @@ TEST(CompareCall, ConfigurationsAndTables) {
   EXPECT_LT(table->max_difference(), 1e-4);
 }
 
+TEST(CompareCall, LearnedEncodingsComeWithTheirWeights) {
+  // One frequency turns within 8 positions; its cosines and sines times 1 and 2 (f64).
+  const auto fope = [](const std::string& number) {
+    const std::string tensor =
+        "tensor { dtype: DTYPE_F64 shape: [1, 1, 1] data: '\\x00\\x00\\x00\\x00\\x00\\x00" + number + "' }";
+    return "{ spec { fope { head_dim: 4 training_length: 8 } weights { name: \"cos_coef\" " + tensor +
+           " } weights { name: \"sin_coef\" " + tensor + " } } }";
+  };
+  const auto answer = Compared("a " + fope("\\xf0\\x3f") + " b " + fope("\\x00\\x40") + " count: 4");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->max_difference(), 1);  // cos 0
+  EXPECT_EQ(answer->max_column(), 0);
+  EXPECT_EQ(answer->by_column_size(), 2);
+  const auto pope = Compared("a { spec { pope { head_dim: 4 } } } b { spec { pope { head_dim: 4 base: 100 } } } count: 2");
+  ASSERT_TRUE(pope.ok()) << pope.status();
+  EXPECT_EQ(pope->by_column_size(), 8);
+  // Channel 1: 10000^(−1/4) = 0.1 against 100^(−1/4).
+  EXPECT_NEAR(pope->by_column(1).max(), std::sin(std::pow(100, -0.25)) - std::sin(0.1), 1e-12);
+  const auto refused = Compared(
+      "a { spec { cope { max_positions: 2 } weights { name: \"e\" tensor { dtype: DTYPE_F64 shape: [1, 2] data: "
+      "'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00' } } } } b " +
+      std::string(kRope));
+  ExpectField(refused.status(), "a.spec", "a term");
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("phasor scores"));
+}
+
 TEST(CompareCall, BadInput) {
   const std::string rope = kRope;
   const std::string nan =
@@ -123,6 +150,17 @@ TEST(PlotCall, AnswersAPicture) {
   const auto difference = Plotted("kind: PLOT_KIND_DIFFERENCE subject " + std::string(kRope) +
                                   " other { spec { rope { head_dim: 8 base: 5e5 } } }");
   ASSERT_TRUE(difference.ok()) << difference.status();
+}
+
+TEST(PlotCall, DrawsChannelsOfPope) {
+  const std::string pope = " subject { spec { pope { head_dim: 4 } } } count: 16";
+  const auto waves = Plotted("kind: PLOT_KIND_WAVELENGTHS" + pope);
+  ASSERT_TRUE(waves.ok()) << waves.status();
+  EXPECT_THAT(waves->description(), HasSubstr("each of the 4 channels of pope"));
+  const auto table = Plotted("kind: PLOT_KIND_TABLE" + pope);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->description(), HasSubstr("pope, 8 channels: positions 0 to 15 from top to bottom, 16 columns"));
+  ExpectField(Plotted("kind: PLOT_KIND_SCORE_DECAY" + pope).status(), "subject", "a polar rotation");
 }
 
 TEST(PlotCall, BadInput) {
