@@ -44,6 +44,21 @@ absl::StatusOr<Grid> RowsOf(const Backend& backend, const Side& side, int64_t fi
 
 int64_t EndOf(const Side& side) { return std::min(side.first_row + side.rows, kLastPosition + 1); }
 
+// Whether one number decides a row, and the row is the same for queries, keys and every head of a rotation.
+absl::Status CheckOneNumber(const Side& side) {
+  constexpr std::string_view kAllowed = "rows of one position, a rotation's cos and sin, or a bias by distance";
+  const std::string_view field = side.table_type ? "table" : "spec";
+  if (side.xpos) return MakeSpecError("spec.rope.xpos", "scales by position", "a rotation alone: cos and sin");
+  if (side.by_query) return MakeSpecError(field, "a bias that depends on more than the distance", kAllowed);
+  if (side.family == Family::kPolar || side.family == Family::kWindow) {
+    return MakeSpecError(field, Name(side.family), kAllowed);
+  }
+  if (side.family == Family::kRotation && side.heads > 1) {
+    return MakeSpecError(field, absl::StrCat("a rotation of ", side.heads, " heads, each its own"), kAllowed);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t SampleColumns(const Side& side) {
@@ -52,7 +67,7 @@ int64_t SampleColumns(const Side& side) {
 }
 
 absl::StatusOr<RowWindow> ChooseSamples(const Side& side, int64_t first, int64_t count) {
-  if (side.xpos) return MakeSpecError("spec.rope.xpos", "scales by position", "a rotation alone: cos and sin");
+  if (absl::Status status = CheckOneNumber(side); !status.ok()) return status;
   const int64_t columns = SampleColumns(side);
   if (columns > kMaxDistillNumbers / 2) {
     return MakeSpecError(side.table_type ? "table" : "spec", absl::StrCat(columns, " columns"),

@@ -169,7 +169,21 @@ TEST(DistillCall, RefusesNumbersOutOfRange) {
 TEST(DistillCall, RefusesWhatHasNoNumbersOfOnePosition) {
   ExpectRefused("source { spec { } }", "source.spec");
   ExpectRefused("source { spec { rope { head_dim: 7 } } }", "source.spec.rope.head_dim");
-  ExpectRefused("source { spec { pope { head_dim: 8 } } }", "source.spec", "more than a position");
+  ExpectRefused("source { spec { pope { head_dim: 8 } } }", "source.spec", "a polar rotation");
+  const auto weight = [](const char* name, const char* shape, int count) {
+    std::string data;
+    for (int i = 0; i < count; ++i) data += "\\0\\0\\200\\077";  // 1
+    return std::string("weights { name: \"") + name + "\" tensor { dtype: DTYPE_F32 shape: " + shape + " data: \"" + data +
+           "\" } } ";
+  };
+  ExpectRefused("source { spec { fope { head_dim: 4 training_length: 100 } " + weight("cos_coef", "[2, 1, 1]", 2) +
+                    weight("sin_coef", "[2, 1, 1]", 2) + "} }",
+                "source.spec", "2 heads");
+  ExpectRefused("source { spec { fire { } " + weight("w1", "[1, 1]", 1) + weight("b1", "[1]", 1) +
+                    weight("w2", "[1, 1]", 1) + weight("b2", "[1]", 1) + "} }",
+                "source.spec", "more than the distance");
+  ExpectRefused("source { spec { window_bias { window_height: 1 window_width: 2 } " + weight("table", "[3, 1]", 3) + "} }",
+                "source.spec", "a bias over a window");
   ExpectRefused("source { spec { learned { num_positions: 8 dim: 2 } } }", "source.spec.weights");
   ExpectRefused("source { spec { t5_bucket { num_buckets: 32 max_distance: 128 num_heads: 2 } } }", "source.spec.weights");
   ExpectRefused("source { spec { transformer_xl { dim: 8 } } }", "source.spec.weights");
