@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/core/narrow.h"
+#include "server/additive_check.h"
 #include "server/fingerprint.h"
 #include "server/grpc_status.h"
 #include "server/tensor_parser.h"
@@ -25,29 +26,6 @@ std::string Text(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", shape[i]);
   return absl::StrCat(text, "]");
-}
-
-// Of the elements in the order of the shape, without what lies between them.
-std::string HashOf(const ParsedTensor& tensor) {
-  std::vector<std::string_view> parts;
-  for (const raw::Piece& piece : tensor.pieces) parts.emplace_back(reinterpret_cast<const char*>(piece.data), piece.size);
-  if (tensor.dense || tensor.elements == 0) return Sha256(parts);
-  std::string storage;
-  for (const std::string_view part : parts) storage.append(part);
-  parts.clear();
-  const int64_t size = SizeOf(tensor.dtype), keys = tensor.shape.back();
-  const size_t axes = tensor.shape.size() - 1;  // but the keys'
-  std::vector<int64_t> index(axes, 0);
-  for (int64_t row = 0; row < tensor.elements / keys; ++row) {
-    int64_t at = 0;
-    for (size_t axis = 0; axis < axes; ++axis) at += index[axis] * tensor.strides[axis];
-    parts.push_back(std::string_view(storage).substr(static_cast<size_t>(at * size), static_cast<size_t>(keys * size)));
-    for (size_t axis = axes; axis-- > 0;) {
-      if (++index[axis] < tensor.shape[axis]) break;
-      index[axis] = 0;
-    }
-  }
-  return Sha256(parts);
 }
 
 class MaskingParser {
@@ -217,6 +195,9 @@ class MaskingParser {
           At(path, "shape"), Text(shape),
           absl::StrCat("[", last, ", [", shape_.heads, ", ", last, " or [batch, 1 or ", shape_.heads, ", ", last));
     }
+    std::string storage;
+    const std::vector<std::string_view> parts = PartsInOrder(*tensor, &storage);
+    if (absl::Status status = CheckAdditive(*tensor, parts, path); !status.ok()) return status;
     Masking& masking = parsed_.masking;
     masking.additive = tensor->dtype;
     const auto stride = [&](size_t from_the_end) {
@@ -231,7 +212,7 @@ class MaskingParser {
       input.payload.push_back({piece.owner, piece.data, static_cast<int64_t>(piece.size)});
     }
     parsed_.additive = std::move(input);
-    additive_digest_ = HashOf(*tensor);
+    additive_digest_ = Sha256(parts);
     return absl::OkStatus();
   }
 
