@@ -60,7 +60,7 @@ absl::Status SpecWeights::Finish() {
 std::string WeightPath(const v1::EncodingSpec& message, const std::string& path) {
   constexpr std::string_view kPrefix = "weights.";
   if (!path.starts_with(kPrefix)) return path;
-  const size_t end = std::min(path.find('.', kPrefix.size()), path.size());
+  const size_t end = std::min(path.find_first_of(".[", kPrefix.size()), path.size());
   const std::string name = path.substr(kPrefix.size(), end - kPrefix.size());
   for (int i = 0; i < message.weights_size(); ++i) {
     if (message.weights(i).name() == name) return absl::StrCat("weights[", i, "]", path.substr(end));

@@ -46,7 +46,7 @@ class SpecWeights {
 void WriteWeight(std::string_view name, const WeightRef& weight, v1::EncodingSpec* message);
 
 // The path of a weight by its name, as Canonicalize gives it ("weights.table.tensor.shape"), with its place in the message
-// instead ("weights[0].tensor.shape"); other paths as they are.
+// instead ("weights[0].tensor.shape"), and so an element of it ("weights.table[3, 1]"); other paths as they are.
 std::string WeightPath(const v1::EncodingSpec& message, const std::string& path);
 
 // Weights of messages that were parsed as a whole, without a payload cutter (start-up files, tests).

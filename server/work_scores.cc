@@ -17,6 +17,7 @@
 #include "server/positions_parser.h"
 #include "server/query_scale_parser.h"
 #include "server/scores_key.h"
+#include "server/spec_weights.h"
 #include "server/tensor_parser.h"
 #include "server/work_parsers.h"
 
@@ -92,10 +93,25 @@ absl::Status CheckAgree(std::string_view field, int64_t given, int64_t of_q) {
   return InvalidField(field, absl::StrCat(given), absl::StrCat(of_q, ", as q has"));
 }
 
-// Paths of the program's errors are those of the item already.
-absl::Status FromProgram(const absl::Status& status) {
+// Weights have their place in the message, not their name: "terms[1].weights[0].tensor.shape".
+std::string FieldOfItem(const v1::ScoresItem& message, const std::string& field) {
+  const size_t dot = field.find(".weights.");
+  if (dot == std::string::npos) return field;
+  const auto place = [&](const v1::EncodingSpec& spec) {
+    return absl::StrCat(field.substr(0, dot + 1), WeightPath(spec, field.substr(dot + 1)));
+  };
+  for (const auto& [name, specs] : {std::pair("terms", &message.terms()), std::pair("biases", &message.biases())}) {
+    for (int i = 0; i < specs->size(); ++i) {
+      if (field.substr(0, dot) == absl::StrCat(name, "[", i, "]")) return place(specs->Get(i));
+    }
+  }
+  return field;
+}
+
+// Other paths of the program's errors are those of the item already.
+absl::Status FromProgram(const v1::ScoresItem& message, const absl::Status& status) {
   const auto error = SpecErrorOf(status);
-  return error ? InvalidField(error->field, error->given, error->allowed) : status;
+  return error ? InvalidField(FieldOfItem(message, error->field), error->given, error->allowed) : status;
 }
 
 class ScoresParser {
@@ -112,7 +128,7 @@ class ScoresParser {
     settings_.first_head = message_.first_head();
     settings_.max_elements = context_.limits.max_score_elements;
     absl::StatusOr<ScoreProgram> program = ScoreProgram::Make(std::move(settings_));
-    if (!program.ok()) return FromProgram(program.status());
+    if (!program.ok()) return FromProgram(message_, program.status());
     absl::StatusOr<double> multiplier = Multiplier();
     if (!multiplier.ok()) return multiplier.status();
     multiplier_ = *multiplier;

@@ -319,6 +319,17 @@ TEST(ScoresServiceTest, ErrorsNameTheField) {
   EXPECT_EQ(with("cope", [](auto& i) { i.mutable_terms(0)->clear_weights(); }), "items[0].terms[0].weights");
   EXPECT_EQ(with("cope", [](auto& i) { i.mutable_key_positions()->mutable_list()->add_ids(1); }).substr(0, 22),
             "items[0].key_positions");
+  // Weights by their place, as the spec's own errors have it.
+  v1::ScoresItem narrow;
+  narrow.add_terms()->mutable_shaw()->set_clip(1);
+  for (const char* name : {"values", "keys"}) {
+    v1::Weight* weight = narrow.mutable_terms(0)->add_weights();
+    weight->set_name(name);
+    SetTensor(std::vector<double>(6), {3, 2}, weight->mutable_tensor());
+  }
+  SetTensor({0, 0}, {1, 2, 1, 1}, narrow.mutable_q());
+  SetTensor({0, 0}, {1, 2, 1, 1}, narrow.mutable_k());
+  EXPECT_EQ(FieldOf(CallOne(server, narrow).status()), "items[0].terms[0].weights[1].tensor.shape");
   // 20·20·2 scores pass, 2·2·… of a larger case do not.
   EXPECT_EQ(with("deberta", [](auto&) {}), "");
   v1::ScoresItem large;

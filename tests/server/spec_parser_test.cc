@@ -3,12 +3,14 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 #include "server/fingerprint.h"
+#include "server/spec_weights.h"
 
 namespace phasor::server {
 namespace {
@@ -105,6 +107,19 @@ TEST(SpecParserTest, WeightsAreNamedByTheirContent) {
   EXPECT_EQ(back.weights(2).tensor().dtype(), v1::DTYPE_F16);
   EXPECT_EQ(back.weights(2).tensor().shape(0), 4);
   EXPECT_EQ(back.weights(2).tensor().upload().sha256(), Sha256(std::string(8, 'w')));
+}
+
+// Whatever part of a weight an error is about, the path has the weight's place in the message.
+TEST(SpecParserTest, WeightsAreBlamedByTheirPlace) {
+  v1::EncodingSpec message;
+  message.add_weights()->set_name("other");
+  message.add_weights()->set_name("table");
+  for (const char* rest : {"", ".tensor", ".tensor.shape[0]", "[0, 0]"}) {
+    EXPECT_EQ(WeightPath(message, absl::StrCat("weights.table", rest)), absl::StrCat("weights[1]", rest));
+  }
+  for (const char* path : {"weights.tables", "weights", "t5_bucket.table", "weights.none[0]"}) {
+    EXPECT_EQ(WeightPath(message, path), path);
+  }
 }
 
 TEST(SpecParserTest, UnsetStaysUnset) {
