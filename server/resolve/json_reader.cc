@@ -113,7 +113,10 @@ void Problems::Warn(std::string_view path, std::string message) {
 }
 
 JsonObject::JsonObject(const Value& value, std::string path, Problems* problems)
-    : path_(std::move(path)), problems_(problems), value_(&value) {
+    : JsonObject(value, std::move(path), problems, std::make_shared<ReadValues>()) {}
+
+JsonObject::JsonObject(const Value& value, std::string path, Problems* problems, std::shared_ptr<ReadValues> read)
+    : path_(std::move(path)), problems_(problems), value_(&value), read_(std::move(read)) {
   auto members = std::make_shared<std::unordered_map<std::string_view, const Value*>>();
   int duplicates = 0;
   for (const auto& member : value.GetObject()) {
@@ -128,6 +131,28 @@ JsonObject::JsonObject(const Value& value, std::string path, Problems* problems)
 const Value* JsonObject::Find(std::string_view key) const {
   const auto found = members_->find(key);
   return found == members_->end() || found->second->IsNull() ? nullptr : found->second;
+}
+
+const Value* JsonObject::Take(std::string_view key) const {
+  const Value* value = Find(key);
+  if (value) read_->insert(value);
+  return value;
+}
+
+bool JsonObject::WasRead(std::string_view key) const { return read_->contains(Find(key)); }
+
+std::string JsonObject::ValueText(std::string_view key) const {
+  const Value* value = Find(key);
+  if (!value) return "";
+  return value->IsString() ? Quoted(StringOf(*value)) : Describe(*value);
+}
+
+bool JsonObject::SameValue(std::string_view key, const JsonObject& other) const {
+  const Value* mine = Find(key);
+  const Value* theirs = other.Find(key);
+  if (mine == nullptr || theirs == nullptr) return mine == theirs;
+  const auto compound = [](const Value* value) { return value->IsObject() || value->IsArray(); };
+  return !compound(mine) && !compound(theirs) && *mine == *theirs;
 }
 
 bool JsonObject::Has(std::string_view key) const { return Find(key) != nullptr; }
@@ -164,7 +189,7 @@ void JsonObject::WrongType(const std::string& path, const Value& value, std::str
 }
 
 std::optional<double> JsonObject::Number(std::string_view key) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
   if (value->IsNumber() && std::isfinite(value->GetDouble())) return value->GetDouble();
   WrongType(PathOf(key), *value, "a finite number");
@@ -172,7 +197,7 @@ std::optional<double> JsonObject::Number(std::string_view key) const {
 }
 
 std::optional<int64_t> JsonObject::Integer(std::string_view key, int64_t low, int64_t high) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
   const std::optional<int64_t> number = WholeNumber(*value);
   if (number && *number >= low && *number <= high) return number;
@@ -181,7 +206,7 @@ std::optional<int64_t> JsonObject::Integer(std::string_view key, int64_t low, in
 }
 
 std::optional<bool> JsonObject::Bool(std::string_view key) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
   if (value->IsBool()) return value->GetBool();
   WrongType(PathOf(key), *value, "true or false");
@@ -189,7 +214,7 @@ std::optional<bool> JsonObject::Bool(std::string_view key) const {
 }
 
 std::optional<std::string> JsonObject::String(std::string_view key) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
   if (value->IsString()) return std::string(StringOf(*value));
   WrongType(PathOf(key), *value, "a string");
@@ -197,16 +222,16 @@ std::optional<std::string> JsonObject::String(std::string_view key) const {
 }
 
 std::optional<JsonObject> JsonObject::Object(std::string_view key) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
-  if (value->IsObject()) return JsonObject(*value, PathOf(key), problems_);
+  if (value->IsObject()) return JsonObject(*value, PathOf(key), problems_, read_);
   WrongType(PathOf(key), *value, "an object or null");
   return std::nullopt;
 }
 
 template <typename T, typename Read>
 std::optional<std::vector<T>> JsonObject::List(std::string_view key, std::string_view allowed, Read read) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
   if (!value->IsArray()) {
     WrongType(PathOf(key), *value, absl::StrCat("a list: each entry ", View(allowed)));
@@ -249,7 +274,7 @@ std::optional<std::vector<std::string>> JsonObject::Strings(std::string_view key
 }
 
 std::optional<std::vector<JsonObject>> JsonObject::Objects(std::string_view key, size_t most) const {
-  const Value* value = Find(key);
+  const Value* value = Take(key);
   if (!value) return std::nullopt;
   if (!value->IsArray() || value->Size() > most) {
     WrongType(PathOf(key), *value, absl::StrCat("a list of at most ", most, " objects"));
@@ -262,7 +287,7 @@ std::optional<std::vector<JsonObject>> JsonObject::Objects(std::string_view key,
       WrongType(path, entry, "an object");
       return std::nullopt;
     }
-    list.emplace_back(entry, path, problems_);
+    list.push_back(JsonObject(entry, path, problems_, read_));
   }
   return list;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,6 +35,7 @@ class Problems {
 
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
+  const std::vector<Note>& warnings() const { return warnings_; }
   std::vector<Note> TakeWarnings() { return std::move(warnings_); }
 
  private:
@@ -63,6 +65,14 @@ class JsonObject {
   // The same object, whose errors and warnings go elsewhere.
   JsonObject Reporting(Problems* problems) const;
 
+  // Whether the value at `key` was asked for by its type (Number … Objects below) through this view or any other of the same
+  // document; whether it is there, null or of some type does not count as reading it.
+  bool WasRead(std::string_view key) const;
+  // What a message says about the value: 7, "text", a list of 3; empty: there is none.
+  std::string ValueText(std::string_view key) const;
+  // Whether both have the same value there: none, or a number, text or flag; lists and objects are not compared.
+  bool SameValue(std::string_view key, const JsonObject& other) const;
+
   // A number that is finite. Errors: any other type, NaN and infinities.
   std::optional<double> Number(std::string_view key) const;
   // A whole number (32.0 counts) in low … high.
@@ -83,7 +93,11 @@ class JsonObject {
   int64_t ListSize(std::string_view key) const;  // entries of a list, else 0
 
  private:
+  using ReadValues = std::unordered_set<const rapidjson::Value*>;
+
+  JsonObject(const rapidjson::Value& value, std::string path, Problems* problems, std::shared_ptr<ReadValues> read);
   const rapidjson::Value* Find(std::string_view key) const;
+  const rapidjson::Value* Take(std::string_view key) const;  // Find, and remembers that it was read
   template <typename T, typename Read>
   std::optional<std::vector<T>> List(std::string_view key, std::string_view allowed, Read read) const;
   void WrongType(const std::string& path, const rapidjson::Value& value, std::string_view allowed) const;
@@ -92,6 +106,7 @@ class JsonObject {
   Problems* problems_;
   const rapidjson::Value* value_;
   std::shared_ptr<const std::unordered_map<std::string_view, const rapidjson::Value*>> members_;
+  std::shared_ptr<ReadValues> read_;  // of the whole document
 };
 
 // Parses JSON text: bare NaN and Infinity are accepted, a byte order mark is skipped, UTF-8 is checked. Errors:
