@@ -149,7 +149,6 @@ class Formula {
 void AddTable(const Model& model, const ClassTable& table, ModelEncoding& out) {
   std::vector<Note> defaults;
   if (!table.when.empty() && Evaluate(model, table.when, defaults) == 0) return;
-  defaults.clear();
   Formula rows(model, table.rows, defaults);
   LearnedSpec spec;
   spec.num_positions = rows.Value();

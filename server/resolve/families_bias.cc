@@ -77,10 +77,16 @@ void ReadFalcon(const Model& model, ModelEncoding& out) {
   } else {
     ReadRope(model, out);
   }
-  const bool grouped = model.text.IsTrue("new_decoder_architecture");
-  const bool multi_query = model.text.Bool("multi_query").value_or(true);
+  constexpr std::string_view kShared = "multi_query";
+  if (model.text.IsTrue("new_decoder_architecture") || !model.text.Bool(kShared).value_or(true)) return;
+  // One key head, whatever else the file says.
   for (LayerEncoding& layer : out.layers) {
-    if (!grouped) layer.num_kv_heads = multi_query ? 1 : layer.num_q_heads;
+    if (const auto key = model.text.FirstOf({"num_kv_heads", "n_head_kv"}); !key.empty() && layer.num_kv_heads != 1) {
+      layer.warnings.push_back(
+          {model.text.PathOf(key), absl::StrCat(layer.num_kv_heads, " is not read: multi_query counts")});
+    }
+    layer.num_kv_heads = 1;
+    if (!model.text.Has(kShared)) layer.defaults.push_back({model.text.PathOf(kShared), DefaultText(model, "true")});
   }
 }
 
@@ -191,7 +197,10 @@ void ReadLayoutLm(const Model& model, ModelEncoding& out) {
       out.layers.back().warnings.push_back({model.text.PathOf(distance), std::string(positions)});
     }
   };
-  const auto has = [&](std::string_view key) { return model.text.Bool(key).value_or(true); };
+  const auto has = [&](std::string_view key) {
+    if (!model.text.Has(key)) out.layers.front().defaults.push_back({model.text.PathOf(key), DefaultText(model, "true")});
+    return model.text.Bool(key).value_or(true);
+  };
   if (has("has_relative_attention_bias") && model.problems->ok()) {
     add("relative", "rel_pos_bins", "max_rel_pos", 32, "encoder.rel_pos_bias.weight, transposed", "");
   }

@@ -157,6 +157,11 @@ void ReadLlama4(const Model& model, ModelEncoding& out) {
   const bool tuned = model.text.IsNumber(kKey) ? model.text.Number(kKey) != 0.0 : model.text.Bool(kKey).value_or(true);
   const double scale = model.text.Number("attn_scale").value_or(0.1);
   const int64_t floor = model.text.Integer("floor_scale", 1, kMaxLength).value_or(8192);
+  std::vector<Note> defaults;
+  using Default = std::pair<std::string_view, std::string_view>;
+  for (const auto& [key, value] : {Default(kKey, "true"), Default("attn_scale", "0.1"), Default("floor_scale", "8192")}) {
+    if (!model.text.Has(key)) defaults.push_back({model.text.PathOf(key), DefaultText(model, value)});
+  }
   if (scale < 0) {
     return model.problems->Fail(model.text.PathOf("attn_scale"), FormatNumber(scale), "a finite number, at least 0");
   }
@@ -166,6 +171,7 @@ void ReadLlama4(const Model& model, ModelEncoding& out) {
         GroupRule rule = DefaultRule(model);
         rule.rotates = group != "nope_layers";
         if (!rule.rotates && tuned) {
+          rule.defaults = defaults;
           rule.query_scale = absl::StrCat("1 + ", FormatNumber(scale), "*ln(1 + floor((position+1)/", floor, "))");
           rule.query_scale_rule = QueryScaleRule{QueryScaleRule::Kind::kFloor, scale, floor, 1};
         }

@@ -71,6 +71,17 @@ std::string_view RowsKey(const Model& model) {
   return image ? "image_size" : "max_position_embeddings";
 }
 
+// Why nobody can say how large a table is.
+Note WhyNoTable(const Model& model, bool of_columns) {
+  std::string_view key = of_columns ? "hidden_size" : RowsKey(model);
+  constexpr std::string_view kPatch = "patch_size";
+  const bool no_patch = model.text.IsNull(kPatch) || (!model.text.Has(kPatch) && model.family->patch[0] == 0);
+  if (key == "image_size" && no_patch && (model.text.Has(key) || model.family->image[0] != 0)) key = kPatch;
+  const std::string given = model.text.Has(key) ? model.text.ValueText(key) : model.text.IsNull(key) ? "null" : "not given";
+  return {model.text.PathOf(key),
+          absl::StrCat(given, ": nothing says how many ", of_columns ? "columns" : "rows", " the table has")};
+}
+
 }  // namespace
 
 void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, ModelEncoding& out) {
@@ -80,8 +91,8 @@ void AddLearned(const Model& model, std::string layer_type, LearnedSpec spec, Mo
   FillFacts(model, 0, layer);
   if (!model.problems->ok()) return;
   if (spec.num_positions == 0 || spec.dim == 0) {
-    // The file does not say how large the table is.
     out.layers.push_back(Unserved(model, layer.layer_type, "learned"));
+    out.layers.back().warnings.push_back(WhyNoTable(model, spec.dim == 0));
     return;
   }
   auto canonical = Canonicalize(spec);

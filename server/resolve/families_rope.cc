@@ -127,6 +127,12 @@ void ReadNeoX(const Model& model, ModelEncoding& out) {
 
 void ReadChatGlm(const Model& model, ModelEncoding& out) {
   GroupRule rule = DefaultRule(model);
+  constexpr std::string_view kShared = "multi_query_attention", kGroups = "multi_query_group_num";
+  if (!model.text.Has(kShared)) rule.defaults.push_back({model.text.PathOf(kShared), DefaultText(model, "false")});
+  if (!model.text.IsTrue(kShared) && model.text.Has(kGroups)) {
+    model.problems->Warn(model.text.PathOf(kGroups),
+                         absl::StrCat(model.text.ValueText(kGroups), " is not read: multi_query_attention is false"));
+  }
   if (const auto ratio = model.text.Number("rope_ratio")) {
     if (!(*ratio > 0)) {
       model.problems->Fail(model.text.PathOf("rope_ratio"), FormatNumber(*ratio), "a finite number > 0");

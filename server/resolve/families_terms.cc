@@ -170,9 +170,22 @@ int64_t SinusoidDim(const Model& model, LayerEncoding& layer) {
 }
 
 void ReadDeberta(const Model& model, ModelEncoding& out) {
-  if (!model.text.Bool("relative_attention").value_or(model.family->model_type == "sewd")) {
-    if (model.text.Bool("position_biased_input").value_or(true)) return ReadLearned(model, out);
-    return ReadNone(model, out);
+  constexpr std::string_view kRelative = "relative_attention", kInput = "position_biased_input";
+  const bool speech = model.family->model_type == "sewd";
+  std::vector<Note> defaults;
+  const auto note = [&](std::string_view key, std::string_view value) {
+    if (!model.text.Has(key)) defaults.push_back({model.text.PathOf(key), DefaultText(model, value)});
+  };
+  note(kRelative, speech ? "true" : "false");
+  if (!model.text.Bool(kRelative).value_or(speech)) {
+    note(kInput, "true");
+    if (model.text.Bool(kInput).value_or(true)) {
+      ReadLearned(model, out);
+    } else {
+      ReadNone(model, out);
+    }
+    for (LayerEncoding& layer : out.layers) layer.defaults.insert(layer.defaults.end(), defaults.begin(), defaults.end());
+    return;
   }
   const DebertaKeys keys = ReadDebertaKeys(model);
   LayerEncoding layer;
@@ -188,7 +201,9 @@ void ReadDeberta(const Model& model, ModelEncoding& out) {
   DebertaSpec spec;
   spec.c2p = keys.c2p;
   spec.p2c = keys.p2c;
-  const int64_t buckets = model.family->model_type == "sewd" && !model.text.Has("position_buckets") ? 256 : 0;
+  const int64_t buckets = speech && !model.text.Has("position_buckets") ? 256 : 0;
+  if (!keys.first_version) note("position_buckets", speech ? "256" : "-1");
+  layer.defaults.insert(layer.defaults.end(), defaults.begin(), defaults.end());
   spec.position_buckets = keys.first_version ? 0 : PositiveInteger(model, "position_buckets").value_or(buckets);
   spec.max_relative_positions = PositiveInteger(model, "max_relative_positions");
   if (!spec.max_relative_positions) {
@@ -204,7 +219,7 @@ void ReadDeberta(const Model& model, ModelEncoding& out) {
   AddSpec(model, std::move(layer), spec,
           {{"max_relative_positions", "max_relative_positions"}, {"position_buckets", "position_buckets"}}, out);
   if (model.problems->ok()) AddEmbedding(model, out);
-  if (model.family->model_type == "sewd") NoteConvolution(model, out);
+  if (speech) NoteConvolution(model, out);
 }
 
 bool ReadShawType(const Model& model, std::string_view type, ModelEncoding& out) {

@@ -92,8 +92,10 @@ void ReadPvt(const Model& model, ModelEncoding& out) {
 }
 
 void ReadSegGpt(const Model& model, ModelEncoding& out) {
-  if (!model.text.Bool("use_relative_position_embeddings").value_or(true)) return;  // only the table at the input
+  constexpr std::string_view kRelative = "use_relative_position_embeddings";
+  if (!model.text.Bool(kRelative).value_or(true)) return;  // only the table at the input
   LayerEncoding layer;
+  if (!model.text.Has(kRelative)) layer.defaults.push_back({model.text.PathOf(kRelative), DefaultText(model, "true")});
   std::vector<Note> defaults;
   const int64_t head_dim = model.HeadDim(defaults);
   FillFacts(model, head_dim, layer);

@@ -199,11 +199,19 @@ void ReadSwin(const Model& model, ModelEncoding& out) {
 }
 
 void ReadBeit(const Model& model, ModelEncoding& out) {
-  const bool each = model.text.IsTrue("use_relative_position_bias");
-  const bool shared = model.text.IsTrue("use_shared_relative_position_bias");
-  const bool absolute = model.text.IsTrue("use_absolute_position_embeddings");
   std::vector<Note> defaults;
-  if (!each && !shared && !absolute) return ReadNone(model, out);
+  const auto flag = [&](std::string_view key) {
+    if (!model.text.Has(key)) defaults.push_back({model.text.PathOf(key), DefaultText(model, "false")});
+    return model.text.IsTrue(key);
+  };
+  const bool each = flag("use_relative_position_bias");
+  const bool shared = flag("use_shared_relative_position_bias");
+  const bool absolute = flag("use_absolute_position_embeddings");
+  if (!each && !shared && !absolute) {
+    ReadNone(model, out);
+    for (LayerEncoding& layer : out.layers) layer.defaults.insert(layer.defaults.end(), defaults.begin(), defaults.end());
+    return;
+  }
   const Extent grid = PatchGrid(model, 224, 16, defaults);
   const auto add = [&](std::string layer_type, std::string_view source) {
     LayerEncoding layer;
@@ -231,6 +239,10 @@ void ReadBeit(const Model& model, ModelEncoding& out) {
   }
   if (absolute && model.problems->ok()) {
     AddImageTable(model, grid, 1, out);
+    if (!out.layers.empty()) {
+      auto& notes = out.layers.back().defaults;
+      notes.insert(notes.end(), defaults.begin(), defaults.end());
+    }
     if (!each && !shared && !out.layers.empty()) out.layers.back().layer_type.clear();
   }
 }
@@ -262,11 +274,20 @@ void ReadSam(const Model& model, ModelEncoding& out) {
                      {"rel_pos_w", {2 * spec.query_width - 1, head_dim}, "rel_pos_w of each layer", true}};
     AddSpec(model, std::move(layer), spec, {{"query_height", of_windows ? "window_size" : "image_size"}}, out);
   };
-  if (model.text.Bool("use_rel_pos").value_or(true)) {
+  const auto flag = [&](std::string_view key) {
+    if (!model.text.Has(key)) defaults.push_back({model.text.PathOf(key), DefaultText(model, "true")});
+    return model.text.Bool(key).value_or(true);
+  };
+  const bool relative = flag("use_rel_pos"), absolute = flag("use_abs_pos");
+  if (relative) {
     add("global_attention", false);
     if (model.problems->ok()) add("window_attention", true);
   }
-  if (model.problems->ok() && model.text.Bool("use_abs_pos").value_or(true)) AddImageTable(model, grid, 0, out);
+  if (!model.problems->ok() || !absolute) return;
+  AddImageTable(model, grid, 0, out);
+  if (out.layers.empty()) return;
+  auto& notes = out.layers.back().defaults;
+  notes.insert(notes.end(), defaults.begin(), defaults.end());
 }
 
 }  // namespace phasor::server

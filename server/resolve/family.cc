@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -113,8 +115,15 @@ int64_t Model::Heads(std::vector<Note>& defaults) const {
 }
 
 int64_t Model::KvHeads(std::vector<Note>& defaults) const {
-  if (text.IsTrue("multi_query_attention") && text.Has("multi_query_group_num")) {
-    return text.Integer("multi_query_group_num", 1, kMaxHeads).value_or(0);
+  constexpr std::string_view kShared = "multi_query_attention", kGroups = "multi_query_group_num";  // ChatGLM's
+  if (text.IsTrue(kShared)) {
+    if (text.Has(kGroups)) return text.Integer(kGroups, 1, kMaxHeads).value_or(0);
+    return FromClass(*this, kGroups, 1, defaults);
+  }
+  if (constexpr std::string_view kOne = "multi_query"; family->model_type == "gptbigcode") {
+    if (!text.Has(kOne)) defaults.push_back({text.PathOf(kOne), DefaultText(*this, "true")});
+    std::vector<Note> noted_before;
+    return text.Bool(kOne).value_or(true) ? 1 : Heads(noted_before);
   }
   const auto key = FirstOf(text, kKvHeadKeys);
   if (!key.empty() && text.IsList(key)) return 0;
@@ -249,6 +258,25 @@ void FillFacts(const Model& model, int64_t head_dim, LayerEncoding& layer) {
     case SoftmaxRule::kHeadDim:
       layer.softmax_scale = model.text.Number("attention_multiplier");
       break;
+  }
+}
+
+void ListHeads(const Model& model, std::vector<LayerEncoding>& layers) {
+  const std::string path = model.text.PathOf("num_key_value_heads");
+  const bool said = !FirstOf(model.text, kKvHeadKeys).empty() || model.text.Has("per_layer_config") ||
+                    model.text.IsTrue("multi_query_attention") || model.text.IsObject("attn_config");
+  for (LayerEncoding& layer : layers) {
+    std::set<std::pair<std::string, std::string>> seen;
+    const std::string count = absl::StrCat(layer.num_kv_heads, " ");
+    std::erase_if(layer.defaults, [&](const Note& note) {
+      const bool overruled = note.field == path && !note.message.starts_with(count);
+      return overruled || !seen.emplace(note.field, note.message).second;
+    });
+    const bool noted = std::any_of(layer.defaults.begin(), layer.defaults.end(), [](const Note& note) {
+      return note.field.ends_with("key_value_heads") || note.field.ends_with("multi_query");
+    });
+    if (said || noted || layer.num_kv_heads == 0 || layer.num_kv_heads != layer.num_q_heads) continue;
+    layer.defaults.push_back({path, absl::StrCat(layer.num_kv_heads, " (as many as num_attention_heads)")});
   }
 }
 

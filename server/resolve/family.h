@@ -155,6 +155,10 @@ inline constexpr int64_t kMaxLayers = 10000;
 // Heads, lengths and the softmax scale of a layer that is otherwise complete.
 void FillFacts(const Model& model, int64_t head_dim, LayerEncoding& layer);
 
+// The notes about heads and key heads of layers that are complete: each once, those that a class's own keys overruled left
+// out, and one where there are as many key heads as heads because nothing says otherwise.
+void ListHeads(const Model& model, std::vector<LayerEncoding>& layers);
+
 // A layer of a kind that is recognised but not served.
 LayerEncoding Unserved(const Model& model, std::string layer_type, std::string_view what);
 

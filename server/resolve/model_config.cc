@@ -144,6 +144,7 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
   } else if (!wrapper && problems.ok()) {
     family->read(model, out);
     AddClassTables(model, out);
+    ListHeads(model, out.layers);
     if (problems.ok()) WarnContradictions(model, path, out);
     if (problems.ok()) WarnHeadLists(model, out);
     if (problems.ok()) ReadBeside(network, path, family, problems, out);
