@@ -208,8 +208,14 @@ void ReadNone(const Model& model, ModelEncoding& out) {
 }
 
 void ReadGraniteHybrid(const Model& model, ModelEncoding& out) {
-  if (model.text.String("position_embedding_type").value_or("") == "rope") return ReadRope(model, out);
+  constexpr std::string_view kKey = "position_embedding_type";
+  const std::string type = model.text.String(kKey).value_or("");
+  if (type == "rope") return ReadRope(model, out);
   ReadNone(model, out);
+  if (type.empty() || type == "nope" || type == "none") return;
+  model.problems->Warn(model.text.PathOf(kKey),
+                       absl::StrCat(model.text.ValueText(kKey), " is not read: class ", model.type_name,
+                                    " rotates for \"rope\", else it does nothing"));
 }
 
 }  // namespace phasor::server

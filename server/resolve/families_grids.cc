@@ -5,6 +5,7 @@
 
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/class_values.h"
+#include "server/resolve/library_readings.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/readers.h"
 
@@ -117,6 +118,7 @@ void ReadLoftr(const Model& model, ModelEncoding& out) {
                                          width, ", with one head")});
   layer.warnings.push_back(
       {model.text.PathOf("rope_parameters"), "positions are [row + 1, column + 1] of the aggregated grid"});
+  WarnAxialScaling(model, layer);
   AddSpec(model, std::move(layer), spec, {{"head_dim", "hidden_size"}}, out);
 }
 

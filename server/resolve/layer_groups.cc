@@ -253,6 +253,38 @@ void AddFacts(const GroupRule& rule, const std::optional<JsonObject>& overrides,
   if (layer.kind == PositionKind::kNone || rule.query_scale_rule) layer.query_scale_rule = rule.query_scale_rule;
 }
 
+// The entry of a nested dict that a group reads; null when there is none. A single schedule may still be nested under its
+// type's name.
+const std::optional<JsonObject>* EntryOf(const RopeDicts& dicts, const LayerGroup& group) {
+  if (group.name.empty() && group.entry.empty() && dicts.nested.size() == 1) return &dicts.nested.front().second;
+  return dicts.Nested(TypeOf(group));
+}
+
+// Entries for types that no layer has: misspelt, or of another model.
+void WarnStrayEntries(const Model& model, const RopeDicts& dicts, const std::vector<LayerGroup>& groups) {
+  for (const auto& [name, dict] : dicts.nested) {
+    const auto* const entry = dicts.Nested(name);
+    if (std::any_of(groups.begin(), groups.end(), [&](const LayerGroup& group) { return EntryOf(dicts, group) == entry; })) {
+      continue;
+    }
+    model.problems->Warn(absl::StrCat(dicts.path, ".", absl::CHexEscape(name)), "not read: no layer has this type");
+  }
+}
+
+// Says of layers that do not rotate that the file decides it (`entry` is null), or that their dict has no use.
+void WarnWithoutPositions(const Model& model, const RopeDicts& dicts, const std::optional<JsonObject>* entry, bool rotates,
+                          bool of_file, LayerEncoding& layer) {
+  if (entry == nullptr || !of_file) return;
+  const auto at =
+      std::find_if(dicts.nested.begin(), dicts.nested.end(), [&](const auto& each) { return &each.second == entry; });
+  const std::string path = absl::StrCat(dicts.path, ".", absl::CHexEscape(at->first));
+  if (!*entry) {
+    layer.warnings.push_back({path, "null: these layers are answered without positions"});
+  } else if (!rotates && !(*entry)->IsEmpty()) {
+    layer.warnings.push_back({path, absl::StrCat("not read: these layers do not rotate in class ", model.type_name)});
+  }
+}
+
 // The width of a group's heads: its first layer's own, the rule's, the model's.
 void ReadHeadDim(const Model& model, const GroupRule& rule, const std::optional<JsonObject>& overrides, RopeRequest& request,
                  std::vector<Note>& defaults) {
@@ -278,6 +310,8 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
   }
   if (groups.empty()) groups.push_back({});
   WarnOverrides(model, groups);
+  if (class_dict.empty()) WarnStrayEntries(model, dicts, groups);
+  bool used = false;
   for (const LayerGroup& group : groups) {
     if (!model.problems->ok()) return;
     GroupRule rule = rule_of(TypeOf(group));
@@ -286,13 +320,12 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     request.entry = group.entry;
     request.layers = group.layers;
     // A single schedule may still be nested under its type's name.
-    const std::optional<JsonObject>* nested = group.name.empty() && group.entry.empty() && dicts.nested.size() == 1
-                                                  ? &dicts.nested.front().second
-                                                  : dicts.Nested(group.entry.empty() ? group.name : group.entry);
+    const std::optional<JsonObject>* nested = EntryOf(dicts, group);
     const auto overrides = LayerOverrides(model, group);
     if (!rule.rotates || (nested && !*nested) || !HasAttention(group.name)) {
       out.layers.push_back(NoPositions(model, group));
       AddFacts(rule, overrides, out.layers.back());
+      WarnWithoutPositions(model, dicts, nested, rule.rotates, class_dict.empty(), out.layers.back());
       continue;
     }
     std::vector<Note> head_defaults;
@@ -305,6 +338,7 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     } else if (dicts.flat) {
       request.dict = &*dicts.flat;
     }
+    used = used || request.scaled || request.dict_theta;
     LayerEncoding layer = ReadRopeLayer(model, request);
     layer.defaults.insert(layer.defaults.begin(), head_defaults.begin(), head_defaults.end());
     layer.defaults.insert(layer.defaults.end(), class_dict.begin(), class_dict.end());
@@ -313,6 +347,11 @@ void ReadGroups(const Model& model, std::vector<LayerGroup> groups, const RuleOf
     AddFacts(rule, overrides, layer);
     layer.warnings.insert(layer.warnings.end(), rule.warnings.begin(), rule.warnings.end());
     out.layers.push_back(std::move(layer));
+  }
+  if (dicts.flat && class_dict.empty() && !used && dicts.flat->Has("factor")) {
+    model.problems->Warn(
+        dicts.flat->path(),
+        absl::StrCat("not read: no layer of this model takes its frequencies from it in class ", model.type_name));
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef PHASOR_SERVER_RESOLVE_LIBRARY_READINGS_H_
 #define PHASOR_SERVER_RESOLVE_LIBRARY_READINGS_H_
 
+#include <string>
 #include <string_view>
 
 #include "server/resolve/rope_schedules.h"
@@ -43,6 +44,9 @@ LibraryBase LibraryBaseOf(const LibraryReading& reading, std::string_view layer_
 // Warnings about what transformers 5 reads otherwise in a layer that has been read: its base, its width, its scaling.
 // `rope_type` is the dict's, "default" without one.
 void WarnLibraryReading(const Model& model, const RopeRequest& request, std::string_view rope_type, RopeDraft& draft);
+
+// The rope type by which the class's own dict scales layers of a type, where a file has no dict; empty: by none.
+std::string ClassRopeType(const Model& model, std::string_view layer_type);
 
 // The same of an image tower, whose dict gives no more than a base.
 void WarnAxialScaling(const Model& model, LayerEncoding& layer);

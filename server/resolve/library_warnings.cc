@@ -76,17 +76,6 @@ Theirs DictOf(const LibraryReading& reading, const Model& model, const RopeReque
   return theirs;
 }
 
-// What the class's own dict, which a null switches off here, would scale these layers by; empty: nothing.
-std::string ClassRopeType(const Model& model, std::string_view layer_type) {
-  rapidjson::Document storage;
-  Problems ignored;
-  if (model.family->rope_parameters.empty() || !ParseConfig(model.family->rope_parameters, storage).ok()) return "";
-  JsonObject dict(storage, "", &ignored);
-  if (dict.IsObject(layer_type)) dict = *dict.Object(layer_type);
-  const std::string type = dict.String("rope_type").value_or("default");
-  return Scales(type) ? type : "";
-}
-
 void WarnNull(const LibraryReading& reading, const Model& model, const RopeRequest& request, RopeDraft& draft) {
   constexpr std::string_view kKey = "rope_scaling";
   if (request.dict != nullptr || !model.text.IsNull(kKey) || model.text.Has("rope_parameters")) return;
@@ -169,6 +158,16 @@ void WarnScaling(const LibraryReading& reading, const Model& model, const RopeRe
 
 }  // namespace
 
+std::string ClassRopeType(const Model& model, std::string_view layer_type) {
+  rapidjson::Document storage;
+  Problems ignored;
+  if (model.family->rope_parameters.empty() || !ParseConfig(model.family->rope_parameters, storage).ok()) return "";
+  JsonObject dict(storage, "", &ignored);
+  if (dict.IsObject(layer_type)) dict = *dict.Object(layer_type);
+  const std::string type = dict.String("rope_type").value_or("default");
+  return Scales(type) ? type : "";
+}
+
 LibraryBase LibraryBaseOf(const LibraryReading& reading, std::string_view layer_type, bool with_dict) {
   const std::string_view list = with_dict && !reading.dict_bases.empty() ? reading.dict_bases : reading.bases;
   if (list.empty()) return {"rope_theta", 10000};
@@ -196,14 +195,15 @@ void WarnLibraryReading(const Model& model, const RopeRequest& request, std::str
 void WarnAxialScaling(const Model& model, LayerEncoding& layer) {
   const LibraryReading* reading = FindLibraryReading(model.family->model_type);
   const std::string_view dict_key = IsModern(model) ? "rope_parameters" : "rope_scaling";
-  if (reading == nullptr || reading->scaled != "!" || !model.text.IsObject(dict_key)) return;
+  if (!model.text.IsObject(dict_key)) return;
   const JsonObject dict = *model.text.Object(dict_key);
   const std::string_view key = dict.FirstOf({"rope_type", "type"});
   if (key.empty() || !Scales(dict.String(key).value_or("default"))) return;
+  const bool refused = reading != nullptr && reading->scaled == "!";
   layer.warnings.push_back(
-      {dict.PathOf(key), absl::StrCat("not read: rows and columns turn by plain frequencies; transformers 5 "
-                                      "refuses this dict in class ",
-                                      model.type_name)});
+      {dict.PathOf(key),
+       absl::StrCat("not read: rows and columns turn by plain frequencies",
+                    refused ? absl::StrCat("; transformers 5 refuses this dict in class ", model.type_name) : "")});
 }
 
 }  // namespace phasor::server

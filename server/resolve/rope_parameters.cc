@@ -44,10 +44,11 @@ void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) 
     if (!key.empty() && model.text.Has(key)) found = Found{model.text.Number(key).value_or(1), model.text.PathOf(key)};
     if (!found && request.dict->Has("rope_theta")) {
       found = Found{request.dict->Number("rope_theta").value_or(1), request.dict->PathOf("rope_theta")};
-      if (top && top->value != found->value) {
-        layer.warnings.push_back({top->path, absl::StrCat("not read: class ", model.type_name, " has base ",
-                                                          FormatNumber(found->value), " of its own for these layers")});
-      }
+    }
+    const double base = found ? found->value : request.default_base;
+    if (top && top->value != base) {
+      layer.warnings.push_back({top->path, absl::StrCat("not read: class ", model.type_name, " has base ",
+                                                        FormatNumber(base), " of its own for these layers")});
     }
   } else if (request.dict && request.dict_theta && request.dict->Has("rope_theta")) {
     found = Found{request.dict->Number("rope_theta").value_or(1), request.dict->PathOf("rope_theta")};
@@ -79,15 +80,30 @@ void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) 
   draft.spec.base = found->value * request.base_multiplier;
 }
 
-std::optional<Found> PartialFactor(const Model& model, const RopeRequest& request) {
+// The share of the head that rotates: the dict's, else the top level's.
+std::optional<Found> PartialFactor(const Model& model, const RopeRequest& request, LayerEncoding& layer) {
+  constexpr std::string_view kKey = "partial_rotary_factor";
   if (request.partial) return request.partial;
-  if (request.dict && request.dict->Has("partial_rotary_factor")) {
-    return Found{request.dict->Number("partial_rotary_factor").value_or(1), request.dict->PathOf("partial_rotary_factor")};
+  const std::string_view key = model.text.FirstOf({kKey, "rotary_pct", "rope_pct", "rotary_emb_fraction"});
+  std::optional<Found> found;
+  if (!key.empty()) found = Found{model.text.Number(key).value_or(1), model.text.PathOf(key)};
+  if (!request.dict || !request.dict->Has(kKey)) return found;
+  const Found in_dict{request.dict->Number(kKey).value_or(1), request.dict->PathOf(kKey)};
+  if (found && found->value != in_dict.value) {
+    layer.warnings.push_back({found->path, absl::StrCat(FormatNumber(found->value), " is not read: ", in_dict.path, " ",
+                                                        FormatNumber(in_dict.value), " counts")});
   }
-  const std::string_view key =
-      model.text.FirstOf({"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"});
-  if (key.empty()) return std::nullopt;
-  return Found{model.text.Number(key).value_or(1), model.text.PathOf(key)};
+  return in_dict;
+}
+
+// A slice of its own width (MLA) rotates as a whole. A factor beside it may say the same: of the head or of the slice.
+void WarnSliceFactor(const Model& model, const RopeRequest& request, const Found& factor, LayerEncoding& layer) {
+  const auto is_slice = [&](int64_t of) {
+    return std::floor(static_cast<double>(of) * factor.value) == static_cast<double>(request.rotary_dim);
+  };
+  if (is_slice(request.head_dim) || is_slice(request.rotary_dim)) return;
+  layer.warnings.push_back({factor.path, absl::StrCat(FormatNumber(factor.value), factor.made, " is not read: ",
+                                                      request.rotary_dim, " channels rotate in class ", model.type_name)});
 }
 
 // int(head_dim · factor) in IEEE double, as the libraries take it.
@@ -114,9 +130,10 @@ int64_t CheckedRotaryWidth(const Model& model, const Found& factor, int64_t head
 void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& draft) {
   LayerEncoding& layer = draft.layer;
   RopeSpec& spec = draft.spec;
-  const auto factor = PartialFactor(model, request);
+  const auto factor = PartialFactor(model, request, layer);
   if (request.rotary_dim != 0) {
-    // The slice that rotates is named by its own key; a factor, where a file has one too, describes the same slice.
+    // The slice that rotates is named by its own key.
+    if (factor) WarnSliceFactor(model, request, *factor, layer);
     spec.rotary_dim = request.rotary_dim;
     spec.first_channel = request.first_channel;
     if (!request.from.contains("rotary_dim")) draft.Take("rotary_dim", model.From("qk_rope_head_dim"));
@@ -151,6 +168,9 @@ void ReadRotaryDim(const Model& model, const RopeRequest& request, RopeDraft& dr
   const Found class_default{request.default_partial, from.path, from.made};
   spec.rotary_dim = CheckedRotaryWidth(model, class_default, request.head_dim);
   draft.Take("rotary_dim", from);
+  if (model.family->model_type.starts_with("minimax")) {  // the class has the key
+    layer.defaults.push_back({model.text.PathOf("rotary_dim"), absl::StrCat(*spec.rotary_dim, " (head_dim)")});
+  }
   if (request.default_partial != 1) {
     layer.defaults.push_back({class_default.path, DefaultText(model, FormatNumber(request.default_partial))});
   }
@@ -281,7 +301,7 @@ RopeDicts FindRopeDicts(const Model& model) {
     dicts.flat = *dict;
     return dicts;
   }
-  const std::string path = text.PathOf(old ? "rope_scaling" : "rope_parameters");
+  const std::string& path = dicts.path = text.PathOf(old ? "rope_scaling" : "rope_parameters");
   int strays = 0;
   for (const std::string& key : dict->Keys()) {
     if (dicts.nested.size() >= kMaxLayerTypes || key.size() > kMaxLayerTypeLength) {
@@ -321,7 +341,7 @@ LayerEncoding ReadRopeLayer(const Model& model, const RopeRequest& request) {
   draft.Take("head_dim", model.HeadDimFrom());
   for (const auto& [leaf, from] : request.from) draft.Take(leaf, from);
   FillFacts(model, request.head_dim, draft.layer);
-  const std::string rope_type = request.scaled ? RopeTypeOf(model, request.dict, draft) : "default";
+  const std::string rope_type = request.scaled ? RopeTypeOf(model, request, draft) : "default";
   if (request.schedule) draft.spec.schedule = *request.schedule;
   if (request.scaled) ReadSchedule(model, request, rope_type, draft);
   if (!draft.layer.unserved.empty()) {

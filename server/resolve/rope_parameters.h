@@ -19,6 +19,7 @@ namespace phasor::server {
 struct RopeDicts {
   std::optional<JsonObject> flat;
   std::vector<std::pair<std::string, std::optional<JsonObject>>> nested;  // null: that layer type does not rotate
+  std::string path;                                                       // of the dict
 
   // The nested entry of a layer type, or null when there is no such entry.
   const std::optional<JsonObject>* Nested(std::string_view layer_type) const;

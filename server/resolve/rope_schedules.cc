@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
+#include "server/resolve/library_readings.h"
 #include "server/resolve/rope_keys.h"
 
 namespace phasor::server {
@@ -59,8 +61,17 @@ int64_t OriginalLength(const Source& source, int64_t class_default = 0) {
     }
     return top;
   }
-  if (source.dict.Has(kKey)) return read(source.dict, kKey);
-  if (text.Has("initial_context_length")) return read(text, "initial_context_length");
+  constexpr std::string_view kInitial = "initial_context_length";
+  if (source.dict.Has(kKey)) {
+    const int64_t given = read(source.dict, kKey);
+    if (text.Has(kInitial) && text.Integer(kInitial, 1, kMaxLength).value_or(given) != given) {
+      source.draft.layer.warnings.push_back(
+          {text.PathOf(kInitial),
+           absl::StrCat(text.ValueText(kInitial), " is not read: ", source.dict.PathOf(kKey), " ", given, " counts")});
+    }
+    return given;
+  }
+  if (text.Has(kInitial)) return read(text, kInitial);
   if (class_default != 0) {
     source.draft.Take("original_max_position",
                       {source.dict.PathOf(kKey), absl::StrCat(" (default of class ", source.model.type_name, ")")});
@@ -185,10 +196,52 @@ void ReadYarn(const Source& source) {
   source.draft.spec.schedule = yarn;
 }
 
-// vLLM's TeleChat3RoPEScaledRotaryEmbedding: 0.07 in place of YaRN's 0.1.
+// TeleChat3's code, and vLLM's TeleChat3RoPEScaledRotaryEmbedding: 0.07 in place of YaRN's 0.1.
+constexpr double kTelechat3Coefficient = 0.07;
+
+bool IsTelechat3(const Source& source) { return source.model.family->model_type == "telechat3"; }
+
+// Grok's name for how the two frequencies are blended, which its code alone reads; there cos and sin are left alone.
+void ReadExtraMethod(const Source& source) {
+  constexpr std::string_view kKey = "extra_method";
+  if (!source.dict.Has(kKey)) return;
+  const std::string method = source.dict.String(kKey).value_or("");
+  YarnSchedule yarn = std::get<YarnSchedule>(source.draft.spec.schedule);
+  const bool own = yarn.attention_coefficient.has_value();  // TeleChat3's
+  if (!own) yarn.attention_coefficient = 0;
+  if (method == "yarn_log") yarn.log_blend = true;
+  if (method == "original") {
+    source.draft.spec.schedule = RopeSchedule();
+  } else if (method == "yarn" || method == "yarn_linear" || method == "yarn_log") {
+    source.draft.spec.schedule = yarn;
+  } else if (method == "theta_scale") {
+    source.draft.layer.unserved = "rope_grok_theta_scale";
+  } else {
+    return FailWord(source.model, source.dict, kKey, method, "original, yarn, yarn_linear, yarn_log, theta_scale");
+  }
+  source.Warn(kKey, absl::StrCat("read as Grok's code reads it, ", method, own ? "" : ", with cos and sin as they are",
+                                 "; other readers of YaRN do not look at this key"));
+}
+
+void ReadPlainYarn(const Source& source) {
+  ReadYarn(source);
+  if (IsTelechat3(source)) {
+    std::get<YarnSchedule>(source.draft.spec.schedule).attention_coefficient = kTelechat3Coefficient;
+    source.Warn(source.dict.FirstOf({"rope_type", "type"}),
+                "class telechat3 makes the factor on cos and sin 0.07·ln factor + 1; readers that know YaRN only take 0.1");
+  }
+  ReadExtraMethod(source);
+}
+
+void ReadDeepseekYarn(const Source& source) {
+  ReadYarn(source);
+  ReadExtraMethod(source);
+}
+
 void ReadTelechat3Yarn(const Source& source) {
   ReadYarn(source);
-  std::get<YarnSchedule>(source.draft.spec.schedule).attention_coefficient = 0.07;
+  std::get<YarnSchedule>(source.draft.spec.schedule).attention_coefficient = kTelechat3Coefficient;
+  ReadExtraMethod(source);
 }
 
 void ReadLlama3(const Source& source) {
@@ -266,8 +319,8 @@ constexpr RopeType kRopeTypes[] = {
     {"default", &ReadDefault, "", ""},
     {"linear", &ReadLinear, "", ""},
     {"dynamic", &ReadDynamic, "", ""},
-    {"yarn", &ReadYarn, "", ""},
-    {"deepseek_yarn", &ReadYarn, "", ""},
+    {"yarn", &ReadPlainYarn, "", ""},
+    {"deepseek_yarn", &ReadDeepseekYarn, "", ""},
     {"telechat3-yarn", &ReadTelechat3Yarn, "",
      "YaRN whose factor on cos and sin is 0.07·ln factor + 1, as vLLM has it; mlx-lm takes 0.1"},
     {"llama3", &ReadLlama3, "", ""},
@@ -291,15 +344,24 @@ std::string AllowedTypes() {
 
 }  // namespace
 
-std::string RopeTypeOf(const Model& model, const JsonObject* dict, RopeDraft& draft) {
+std::string RopeTypeOf(const Model& model, const RopeRequest& request, RopeDraft& draft) {
+  const JsonObject* dict = request.dict;
   if (!dict) return "default";
   const auto modern = dict->String("rope_type");
   const auto old = dict->String("type");
   if (modern && old && *modern != *old && *old != "mrope") {
     draft.layer.warnings.push_back({dict->PathOf("rope_type"), "rope_type counts, not type, which differs"});
   }
-  if (!modern && !old && (dict->Has("factor") || dict->Has("short_factor"))) {
-    draft.layer.warnings.push_back({dict->PathOf("rope_type"), "not given: read as default"});
+  if (!modern && !old) {
+    const std::string path = dict->PathOf("rope_type");
+    const std::string of_class = ClassRopeType(model, request.entry.empty() ? request.layer_type : request.entry);
+    draft.layer.defaults.push_back({path, "default (the dict has no type)"});
+    if (!of_class.empty()) {
+      draft.layer.warnings.push_back(
+          {path, absl::StrCat("not given: read as default; the own dict of class ", model.type_name, " has ", of_class)});
+    } else if (dict->Has("factor") || dict->Has("short_factor")) {
+      draft.layer.warnings.push_back({path, "not given: read as default"});
+    }
   }
   return modern ? *modern : old.value_or("default");
 }

@@ -24,8 +24,8 @@ struct RopeDraft {
   }
 };
 
-// The rope type that the dict names, "default" without one. `type` and `rope_type` are one key; the second wins.
-std::string RopeTypeOf(const Model& model, const JsonObject* dict, RopeDraft& draft);
+// The rope type that the request's dict names, "default" without one. `type` and `rope_type` are one key; the second wins.
+std::string RopeTypeOf(const Model& model, const RopeRequest& request, RopeDraft& draft);
 
 // Sets draft.spec.schedule (and attention_factor). A type that is known but not served sets draft.layer.unserved.
 void ReadSchedule(const Model& model, const RopeRequest& request, std::string_view rope_type, RopeDraft& draft);
