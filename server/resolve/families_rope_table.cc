@@ -151,6 +151,8 @@ constexpr Family kFamilies[] = {
 {"qwen", &ReadQwen1, 4096, 32, 0, 32, 128, 8192},
 {"nomicbert", &ReadNomic, 768, 12, 0, 12, 0, 2048, 1000},
 {"dbrx", &ReadDbrx, 2048, 16, 1, 24, 0, 2048},
+{"telechat3", &ReadRope},
+{"grok", &ReadGrok}, {"grok1", &ReadGrok}, {"grok1model", &ReadGrok}, {"grok2", &ReadGrok},  // grok1model: of Grok1ModelForCausalLM
 // Several axes.
 {.model_type = "qwen2vl", .read = &ReadRope, .hidden = 8192, .heads = 64, .kv_heads = 8, .layers = 80, .max_position = 32768, .base = 1e6, .mrope = true, .sections = {16, 24, 24}},
 {.model_type = "qwen25vl", .read = &ReadRope, .hidden = 8192, .heads = 64, .kv_heads = 8, .layers = 80, .max_position = 32768, .base = 1e6, .mrope = true, .sections = {16, 24, 24}},

@@ -34,6 +34,38 @@ struct Network {
   int depth = 0;
 };
 
+// Whether what differs between two classes is said by no more than the numbers that a file may leave out.
+bool ReadAlike(const Family& a, const Family& b, const JsonObject& text) {
+  return a.read == b.read && a.pairing == b.pairing && a.softmax == b.softmax && a.partial == b.partial &&
+         a.mrope == b.mrope && a.axes == b.axes && a.axis_layout == b.axis_layout && a.grid == b.grid &&
+         a.sinusoid == b.sinusoid && a.learned == b.learned && a.other == b.other &&
+         (a.rope_interleave == b.rope_interleave || !text.Has("rope_interleave"));
+}
+
+// Compares the names under `architectures` with the class that model_type names, which counts. The one that does not: Grok 2
+// was published as "git".
+const Family* CheckArchitectures(const Family* family, const std::vector<std::string>& names, const JsonObject& file,
+                                 const JsonObject& text, std::string& type_name, Problems& problems) {
+  for (const JsonObject* object : {&text, &file}) {
+    for (const std::string& name : object->Strings("architectures").value_or(std::vector<std::string>())) {
+      const Family* other = FindFamilyOfArchitecture(name);
+      if (!other || ReadAlike(*family, *other, text)) continue;
+      if (std::any_of(names.begin(), names.end(), [&](const std::string& each) { return FindFamily(each) == other; })) {
+        continue;
+      }
+      const bool grok = family->model_type == "git" && other->read == &ReadGrok;
+      problems.Warn(object->PathOf("architectures"),
+                    absl::StrCat("contradicts model_type: ", Shortened(name), " is of class ",
+                                 absl::string_view(other->model_type.data(), other->model_type.size()), ", model_type says ",
+                                 type_name, grok ? "; read as the former" : "; read as the latter"));
+      if (!grok) return family;
+      type_name = std::string(other->model_type);
+      return other;
+    }
+  }
+  return family;
+}
+
 // Which class the file means: the language model's own model_type, the file's, or an architecture's name.
 const Family* Choose(const Network& network, const JsonObject& text, std::string& type_name, Problems& problems) {
   const JsonObject& file = network.object;
@@ -47,7 +79,9 @@ const Family* Choose(const Network& network, const JsonObject& text, std::string
   if (!by_parent.empty() && (names.empty() || names_whole)) names.insert(names.begin(), by_parent);
   for (const std::string& name : names) {
     type_name = Shortened(name);
-    if (const Family* family = FindFamily(name)) return family;
+    if (const Family* family = FindFamily(name)) {
+      return CheckArchitectures(family, names, file, text, type_name, problems);
+    }
   }
   for (const JsonObject* object : {&text, &file}) {
     for (const std::string& name : object->Strings("architectures").value_or(std::vector<std::string>())) {

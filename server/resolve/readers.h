@@ -17,6 +17,9 @@ void ReadDbrx(const Model& model, ModelEncoding& out);      // attn_config
 void ReadNanoChat(const Model& model, ModelEncoding& out);  // turns backwards
 void ReadMla(const Model& model, ModelEncoding& out);       // a rotary slice beside a wider head
 
+// families_grok.cc: Grok, whose schedule's keys stand at the top level.
+void ReadGrok(const Model& model, ModelEncoding& out);
+
 // families_layers.cc: layer types that differ by class code.
 void ReadGemma3(const Model& model, ModelEncoding& out);   // 5:1, second base for local layers
 void ReadGemma3n(const Model& model, ModelEncoding& out);  // 4:1
