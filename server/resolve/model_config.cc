@@ -11,6 +11,7 @@
 #include "server/resolve/contradictions.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/parts.h"
+#include "server/resolve/position_keys.h"
 #include "server/resolve/readers.h"
 #include "server/resolve/rope_keys.h"
 
@@ -179,9 +180,13 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
     family->read(model, out);
     AddClassTables(model, out);
     ListHeads(model, out.layers);
+    std::vector<Note> unread;
+    if (problems.ok()) unread = UnreadPositionKeys(model, out);
     if (problems.ok()) WarnContradictions(model, path, out);
     if (problems.ok()) WarnHeadLists(model, out);
     if (problems.ok()) ReadBeside(network, path, family, problems, out);
+    for (Note& note : UnreadKeysAround(model, path, out)) unread.push_back(std::move(note));
+    for (Note& note : unread) problems.Warn(note.field, std::move(note.message));
   }
   for (LayerEncoding& layer : out.layers) {
     layer.part = JoinPart(network.part, layer.part);

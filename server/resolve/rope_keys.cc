@@ -9,20 +9,22 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/position_keys.h"
+
 namespace phasor::server {
 namespace {
 
-using Keys = std::array<std::string_view, 9>;  // the rest are empty
+using Keys = std::array<std::string_view, 10>;  // the rest are empty
 
 // What every type reads.
 constexpr Keys kCommon{
     "rope_type",         "type",          "rope_theta", "partial_rotary_factor", "llama_4_scaling_beta", "mrope_section",
     "mrope_interleaved", "xdrope_section"};
-constexpr Keys kYarn{"factor",        "original_max_position_embeddings",
-                     "beta_fast",     "beta_slow",
-                     "truncate",      "attention_factor",
-                     "attn_factor",   "mscale",
-                     "mscale_all_dim"};
+constexpr Keys kYarn{"factor",         "original_max_position_embeddings",
+                     "beta_fast",      "beta_slow",
+                     "truncate",       "attention_factor",
+                     "attn_factor",    "mscale",
+                     "mscale_all_dim", "extra_method"};
 constexpr Keys kLongRope{"short_factor",     "long_factor",  "factor",     "original_max_position_embeddings",
                          "attention_factor", "short_mscale", "long_mscale"};
 
@@ -102,43 +104,11 @@ std::vector<Note> UnreadRopeKeys(const JsonObject& dict, std::string_view rope_t
 std::vector<Note> UnknownRopeKeys(const JsonObject& text) {
   constexpr size_t kLongestKey = 48;
   constexpr std::string_view kStems[] = {"rope", "rotary", "mrope", "yarn"};
-  // Of every class that this program knows or that was published.
-  constexpr std::string_view kKnown[] = {"rope_theta",
-                                         "rope_scaling",
-                                         "rope_parameters",
-                                         "rope_base",
-                                         "rope_dim",
-                                         "rope_head_dim",
-                                         "rope_interleave",
-                                         "rope_interleaved",
-                                         "rope_local_base_freq",
-                                         "rope_pct",
-                                         "rope_ratio",
-                                         "rope_scaling_factor",
-                                         "rope_scaling_layers",
-                                         "rope_scaling_type",
-                                         "rope_type",
-                                         "rotary",
-                                         "rotary_base",
-                                         "rotary_dim",
-                                         "rotary_emb",
-                                         "rotary_emb_base",
-                                         "rotary_emb_fraction",
-                                         "rotary_emb_interleaved",
-                                         "rotary_emb_scale_base",
-                                         "rotary_embedding_base",
-                                         "rotary_ndims",
-                                         "rotary_pct",
-                                         "rotary_percent",
-                                         "rotary_scaling_factor",
-                                         "rotary_value",
-                                         "mrope_section",
-                                         "yarn_only_types"};
   std::set<std::string> unknown;
   for (const std::string& key : text.Keys()) {
     const bool speaks = std::any_of(std::begin(kStems), std::end(kStems),
                                     [&](std::string_view stem) { return std::string_view(key).starts_with(stem); });
-    if (!speaks || text.IsNull(key) || std::find(std::begin(kKnown), std::end(kKnown), key) != std::end(kKnown)) continue;
+    if (!speaks || text.IsNull(key) || IsPositionKey(key)) continue;
     unknown.insert(key);
   }
   std::vector<Note> notes;
