@@ -44,6 +44,7 @@ TEST(Grok, PublishedAsGit) {
                       "Grok1ForCausalLM is of class grok1, model_type says git; read as the "
                       "former"));
   EXPECT_TRUE(HasNote(model.warnings, "scaling_factor", "16 is not read: rope_type is original"));
+  EXPECT_EQ(model.layers.size(), 1u) << "no tower of class git";
   const LayerEncoding layer = LayerOf(model);
   const RopeSpec rope = RopeOf(layer);
   EXPECT_EQ(rope.base, 208533496);
