@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 1
 build=build/gpu
 out=${OUT:-$build}
 tests=(angle_conformance_test task_conformance_test window_conformance_test mask_conformance_test add_conformance_test
-  table_conformance_test cuda_backend_test)
+  table_conformance_test cuda_backend_test cuda_in_place_test)
 with_gpu=1
 if [[ ${1-} == --no-gpu ]]; then
   with_gpu=
@@ -39,7 +39,7 @@ fi
 # shellcheck disable=SC2317  # part calls it
 build_it() {
   cmake -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPHASOR_BUILD_SERVER=OFF -DPHASOR_CUDA=ON --log-level=WARNING &&
-    cmake --build "$build" --parallel "$(nproc)" --target "${tests[@]}" device_gates
+    cmake --build "$build" --parallel "$(nproc)" --target "${tests[@]}" cuda_ipc_on_device device_gates
 }
 if command -v cmake > /dev/null && command -v ninja > /dev/null; then
   part build build_it
@@ -53,6 +53,8 @@ for test in "${tests[@]}"; do
   part "$test" "$build/tests/$test"
 done
 if [[ -n $with_gpu ]]; then
+  # A second process owns the memory; its tensor is worked on where it is.
+  part 'memory of another process' "$build/tests/cuda_ipc_on_device"
   if command -v compute-sanitizer > /dev/null; then
     part 'compute-sanitizer memcheck' compute-sanitizer --error-exitcode 9 "$build/tests/task_conformance_test"
     part 'compute-sanitizer racecheck' compute-sanitizer --tool racecheck --error-exitcode 9 "$build/tests/task_conformance_test"

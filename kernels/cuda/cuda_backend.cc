@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,8 @@
 #include "absl/strings/str_join.h"
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/health.h"
+#include "kernels/cuda/ipc_mappings.h"
 #include "kernels/cuda/lowering.h"
 #include "kernels/cuda/pipeline.h"
 
@@ -20,6 +24,9 @@ namespace {
 
 // What Run is given at once: a millisecond of a fast bus, and several chunks for its pipeline.
 constexpr int64_t kSliceBytes = int64_t{32} << 20;
+
+// The same of work on memory that is there already: some milliseconds of the device's own memory.
+constexpr int64_t kSliceBytesThere = int64_t{4} << 30;
 
 // A task that fills a chunk by itself gains nothing from company.
 constexpr int64_t kLargestInGroup = int64_t{1} << 20;
@@ -42,11 +49,23 @@ class DriverPinning final : public HostPinning {
   const std::shared_ptr<Driver> driver_;
 };
 
-class CudaBackend final : public Backend {
+std::vector<int> IdsOf(const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<int> ids;
+  for (const auto& device : devices) ids.push_back(device->info().id);
+  return ids;
+}
+
+class CudaBackend final : public Backend, public SharesDevices {
  public:
   CudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu, const BackendOptions& options,
               std::vector<std::unique_ptr<Device>> devices)
-      : driver_(std::move(driver)), cpu_(std::move(cpu)), options_(options), devices_(std::move(devices)) {}
+      : driver_(std::move(driver)),
+        cpu_(std::move(cpu)),
+        options_(options),
+        devices_(std::move(devices)),
+        health_(std::make_shared<Health>(options.on_device_lost)),
+        mappings_(std::make_shared<IpcMappings>(driver_, IdsOf(devices_),
+                                                [health = health_](absl::Status status) { return health->Lose(status); })) {}
 
   std::string_view name() const override { return "cuda"; }
 
@@ -60,7 +79,8 @@ class CudaBackend final : public Backend {
   }
 
   absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const override {
-    if (lost_.load(std::memory_order_relaxed)) return Lost();
+    if (health_->lost()) return Health::Lost();
+    if (const auto device = DeviceOf(task)) return RunInPlace(*device, task, rows, cancel);
     const auto lowered = Lower(task);
     if (!lowered.ok()) {
       if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
@@ -70,12 +90,12 @@ class CudaBackend final : public Backend {
     const int64_t bytes = BytesOf(**lowered, rows);
     if (bytes < options_.min_device_bytes) return RunOnCpu(CpuReason::kSmall, task, rows, cancel);
     bool began = false;
-    absl::Status status = RunOnDevice(**lowered, rows, bytes, cancel, &began);
+    absl::Status status = RunOnDevice(Choose(), **lowered, rows, bytes, cancel, &began);
     return MayMoveToCpu(status, began) ? RunOnCpu(CpuReason::kMemory, task, rows, cancel) : status;
   }
 
   absl::Status RunAll(std::span<const Task> tasks, std::span<const int64_t> rows, const CancelFlag* cancel) const override {
-    if (lost_.load(std::memory_order_relaxed)) return Lost();
+    if (health_->lost()) return Health::Lost();
     Group group;
     for (size_t i = 0; i < tasks.size(); ++i) {
       if (absl::Status status = AddTo(&group, i, tasks[i], rows[i], cancel); !status.ok()) return status;
@@ -86,7 +106,7 @@ class CudaBackend final : public Backend {
       const auto count = static_cast<int64_t>(group.parts.size());
       const std::unique_ptr<Lowered> lowered = LowerGroup(std::move(group.parts), std::move(group.rows));
       bool began = false;
-      const absl::Status status = RunOnDevice(*lowered, {0, count}, group.bytes, cancel, &began, count);
+      const absl::Status status = RunOnDevice(Choose(), *lowered, {0, count}, group.bytes, cancel, &began, count);
       if (!MayMoveToCpu(status, began)) return status;
       reason = CpuReason::kMemory;
     }
@@ -99,12 +119,15 @@ class CudaBackend final : public Backend {
   int64_t RowsPerSlice(const Task& task) const override {
     const int64_t on_cpu = cpu_->RowsPerSlice(task);
     const int64_t row_bytes = MovedBytesPerRow(task);
-    return row_bytes > 0 ? std::max(on_cpu, kSliceBytes / row_bytes) : on_cpu;
+    if (row_bytes <= 0) return on_cpu;
+    return std::max(on_cpu, (DeviceOf(task) ? kSliceBytesThere : kSliceBytes) / row_bytes);
   }
 
   int64_t BytesAtOnce() const override { return kSliceBytes; }
 
   std::shared_ptr<const HostPinning> pinning() const override { return std::make_shared<DriverPinning>(driver_); }
+
+  std::shared_ptr<const DeviceSharing> sharing() const override { return mappings_; }
 
   BackendStats stats() const override {
     BackendStats stats;
@@ -113,13 +136,27 @@ class CudaBackend final : public Backend {
       stats.left_to_cpu[static_cast<size_t>(i)] = left_to_cpu_[static_cast<size_t>(i)].load(std::memory_order_relaxed);
     }
     stats.out_of_memory = out_of_memory_.load(std::memory_order_relaxed);
-    stats.device_lost = lost_.load(std::memory_order_relaxed) ? 1 : 0;
+    stats.device_lost = health_->lost() ? 1 : 0;
     stats.other_errors = other_errors_.load(std::memory_order_relaxed);
     return stats;
   }
 
  private:
-  static absl::Status Lost() { return absl::UnavailableError("the device is lost; this server is ending"); }
+  // Of work on memory that is mapped there.
+  std::optional<int> DeviceOf(const Task& task) const {
+    return mappings_->count() == 0 ? std::nullopt : mappings_->DeviceOf(PlaceOf(task));
+  }
+
+  // The CPU cannot do it.
+  absl::Status RunInPlace(int id, const Task& task, RowRange rows, const CancelFlag* cancel) const {
+    const auto lowered = LowerInPlace(task);
+    if (!lowered.ok()) return lowered.status();
+    if (absl::Status status = (*lowered)->CheckRows(rows); !status.ok()) return status;
+    const auto device =
+        std::find_if(devices_.begin(), devices_.end(), [&](const auto& each) { return each->info().id == id; });
+    bool began = false;
+    return RunOnDevice(**device, **lowered, rows, MovedBytesPerRow(task) * (rows.end - rows.begin), cancel, &began);
+  }
 
   // Work that has had no effect for lack of memory can be done elsewhere.
   bool MayMoveToCpu(const absl::Status& status, bool began) const {
@@ -137,6 +174,7 @@ class CudaBackend final : public Backend {
   // Takes the task into the group, or runs it at once: where it is the CPU's, or large enough by itself.
   absl::Status AddTo(Group* group, size_t number, const Task& task, int64_t rows, const CancelFlag* cancel) const {
     if (rows <= 0) return absl::OkStatus();
+    if (DeviceOf(task)) return Run(task, {0, rows}, cancel);
     auto lowered = Lower(task);
     if (!lowered.ok()) {
       if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
@@ -171,9 +209,8 @@ class CudaBackend final : public Backend {
     });
   }
 
-  absl::Status RunOnDevice(const Lowered& lowered, RowRange rows, int64_t bytes, const CancelFlag* cancel, bool* began,
-                           int64_t grouped = 0) const {
-    Device& device = Choose();
+  absl::Status RunOnDevice(Device& device, const Lowered& lowered, RowRange rows, int64_t bytes, const CancelFlag* cancel,
+                           bool* began, int64_t grouped = 0) const {
     device.load().fetch_add(bytes, std::memory_order_relaxed);
     absl::Status status = Attempt(device, lowered, rows, cancel, began, grouped);
     if (IsOutOfMemory(status)) {
@@ -188,10 +225,7 @@ class CudaBackend final : public Backend {
       if (cancel != nullptr) cancel->NoteDevice();
       return status;
     }
-    if (IsDeviceLost(status)) {
-      if (!lost_.exchange(true) && options_.on_device_lost) options_.on_device_lost(status);
-      return Lost();
-    }
+    if (IsDeviceLost(status)) return health_->Lose(status);
     if (!IsOutOfMemory(status) && !absl::IsCancelled(status)) other_errors_.fetch_add(1, std::memory_order_relaxed);
     return status;
   }
@@ -210,7 +244,8 @@ class CudaBackend final : public Backend {
   const std::unique_ptr<Backend> cpu_;
   const BackendOptions options_;
   const std::vector<std::unique_ptr<Device>> devices_;
-  mutable std::atomic<bool> lost_{false};
+  const std::shared_ptr<Health> health_;
+  const std::shared_ptr<IpcMappings> mappings_;
   mutable std::array<std::atomic<int64_t>, kCpuReasons> left_to_cpu_{};
   mutable std::atomic<int64_t> out_of_memory_{0}, other_errors_{0};
 };

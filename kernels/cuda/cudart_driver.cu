@@ -1,7 +1,10 @@
+#include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -62,6 +65,27 @@ absl::Status StatusOf(cudaError_t error) {
   return absl::Status(CodeOf(error), std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error));
 }
 
+// The runtime does not tell how large an allocation is; the driver does, which is not linked but asked for.
+absl::StatusOr<int64_t> BytesFrom(const void* memory) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault, &found);
+  if (absl::Status status = StatusOf(error); !status.ok()) return status;
+  if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
+    return absl::UnimplementedError("the driver has no cuMemGetAddressRange");
+  }
+  const auto at = reinterpret_cast<CUdeviceptr>(memory);
+  CUdeviceptr base = 0;
+  size_t size = 0;
+  const CUresult result = reinterpret_cast<decltype(&cuMemGetAddressRange)>(entry)(&base, &size, at);
+  if (result != CUDA_SUCCESS || at < base || at - base >= size) {
+    return absl::UnimplementedError("the driver does not know the allocation: cuMemGetAddressRange: " +
+                                    std::to_string(static_cast<int>(result)));
+  }
+  return static_cast<int64_t>(size - (at - base));
+}
+
 class CudartDriver final : public Driver {
  public:
   absl::StatusOr<std::vector<DeviceInfo>> Devices() override {
@@ -108,6 +132,26 @@ class CudartDriver final : public Driver {
     return StatusOf(cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable));
   }
   void Unpin(std::byte* memory) override { StatusOf(cudaHostUnregister(memory)).IgnoreError(); }
+
+  absl::StatusOr<DeviceMapping> OpenIpc(int device, std::string_view handle) override {
+    cudaIpcMemHandle_t raw;
+    static_assert(sizeof(raw) == kDeviceHandleBytes);
+    if (handle.size() != sizeof(raw)) return absl::InvalidArgumentError("a handle of another size");
+    std::memcpy(&raw, handle.data(), sizeof(raw));
+    if (absl::Status status = Select(device); !status.ok()) return status;
+    void* memory = nullptr;
+    const cudaError_t error = cudaIpcOpenMemHandle(&memory, raw, cudaIpcMemLazyEnablePeerAccess);
+    if (error != cudaSuccess) return NotOpened(device, error);
+    DeviceMapping mapping{static_cast<std::byte*>(memory), 0};
+    if (absl::Status status = Measure(device, &mapping); !status.ok()) {
+      CloseIpc(device, mapping.data);
+      return status;
+    }
+    return mapping;
+  }
+  void CloseIpc(int device, std::byte* memory) override {
+    if (Select(device).ok()) StatusOf(cudaIpcCloseMemHandle(memory)).IgnoreError();
+  }
 
   absl::StatusOr<Stream> CreateStream(int device) override {
     auto made = std::make_unique<CudartStream>();
@@ -165,6 +209,30 @@ class CudartDriver final : public Driver {
  private:
   static int64_t ResidentBlocks(const cudaDeviceProp& properties) {
     return static_cast<int64_t>(properties.multiProcessorCount) * properties.maxThreadsPerMultiProcessor / kBlockThreads;
+  }
+
+  // Whatever the runtime calls it, an unknown handle says nothing of the device: what is asked next does.
+  absl::Status NotOpened(int device, cudaError_t error) {
+    (void)cudaGetLastError();
+    const absl::Status status = FreeBytes(device).status();
+    if (!status.ok()) return status;
+    if (error == cudaErrorMemoryAllocation) return StatusOf(error);
+    return absl::InvalidArgumentError(std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error));
+  }
+
+  static absl::Status Measure(int device, DeviceMapping* mapping) {
+    cudaPointerAttributes attributes;
+    if (absl::Status status = StatusOf(cudaPointerGetAttributes(&attributes, mapping->data)); !status.ok()) return status;
+    if (attributes.type != cudaMemoryTypeDevice || attributes.device != device) {
+      return absl::InvalidArgumentError("memory of device " + std::to_string(attributes.device));
+    }
+    if (reinterpret_cast<uintptr_t>(mapping->data) % 256 != 0) {
+      return absl::InvalidArgumentError("memory that is not aligned to 256 bytes");
+    }
+    const auto bytes = BytesFrom(mapping->data);
+    if (!bytes.ok()) return bytes.status();
+    mapping->size = *bytes;
+    return absl::OkStatus();
   }
 
   // The runtime's current device is a thread's own.

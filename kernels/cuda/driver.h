@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 
 #include "kernels/cuda/kernel_list.h"
 #include "kernels/cuda/lowering.h"
+#include "kernels/device_sharing.h"
 
 namespace phasor::cuda {
 
@@ -52,6 +54,12 @@ class Driver {
   // Makes existing host memory such; whole pages.
   virtual absl::Status Pin(std::byte* memory, int64_t bytes) = 0;
   virtual void Unpin(std::byte* memory) = 0;
+
+  // Maps another process's allocation in the device's memory, by its handle (kDeviceHandleBytes); one handle may be opened
+  // several times. INVALID_ARGUMENT: it stands for none. UNIMPLEMENTED: its size is not known. Neither harms the device.
+  virtual absl::StatusOr<DeviceMapping> OpenIpc(int device, std::string_view handle) = 0;
+  // Once for every time that it was opened. No work on it is left on any stream.
+  virtual void CloseIpc(int device, std::byte* memory) = 0;
 
   // Work on one stream happens in order; work on two has no order but by events.
   virtual absl::StatusOr<Stream> CreateStream(int device) = 0;

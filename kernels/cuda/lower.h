@@ -25,6 +25,10 @@ LoweredOr LowerTask(const AssembleTask& task);
 LoweredOr LowerTask(const GatherRowsTask& task);
 LoweredOr LowerTask(const AddTask& task);
 
+// The same of tasks on device memory (LowerInPlace).
+LoweredOr LowerTaskInPlace(const RotateTask& task);
+LoweredOr LowerTaskInPlace(const AddTask& task);
+
 // Why a task is left to the CPU.
 inline absl::Status LeftToCpu(const char* reason) { return absl::UnimplementedError(reason); }
 

@@ -32,14 +32,16 @@ bool AreApart(const AddTask& task) {
 
 class LoweredAdd final : public Lowered {
  public:
-  explicit LoweredAdd(const AddTask& task) : task_(task), size_(SizeOf(task.dtype)) {
+  // is_there: x and y are the device's.
+  explicit LoweredAdd(const AddTask& task, bool is_there = false)
+      : task_(task), size_(SizeOf(task.dtype)), is_there_(is_there) {
     const auto table = [&](const AddRows& rows) {
       return rows.data == nullptr || rows.batch_stride == 0 || rows.token_stride == 0 ||
              IsOneRun(task, rows.batch_stride, rows.token_stride);
     };
     one_part_ = IsOneRun(task, task.x_batch_stride, task.x_token_stride) &&
                 IsOneRun(task, task.y_batch_stride, task.y_token_stride) && table(task.pe) && table(task.other) &&
-                table(task.gate);
+                table(task.gate) && (!is_there || task.batch <= 1 || task.x_batch_stride == task.dim);
     if (task.batch == 0 || task.tokens == 0) return;
     const int64_t batches = task.batch - 1;
     const auto ends = [&](const AddEnds& rows, int& index, int& data) {
@@ -55,13 +57,23 @@ class LoweredAdd final : public Lowered {
     if (task.hidden != nullptr) hidden_ = constants_.Add(task.hidden, batches * task.hidden_batch_stride + task.tokens);
   }
 
+  // Whether the vectors of each part lie as the kernel has them: side by side, from a multiple of 16 bytes on.
+  bool PartsAreRuns() const {
+    const AddTask& t = task_;
+    if (t.batch == 0 || t.tokens == 0 || t.dim == 0) return true;
+    const int64_t step = one_part_ && t.batch > 1 ? t.x_batch_stride : t.x_token_stride;
+    const bool has_steps = one_part_ ? t.batch * t.tokens > 1 : t.tokens > 1;
+    const bool aligned = t.dim * size_ % 16 == 0 && (t.batch == 1 || t.x_batch_stride * size_ % 16 == 0);
+    return (!has_steps || step == t.dim) && aligned && reinterpret_cast<uintptr_t>(t.x) % 16 == 0;
+  }
+
   absl::Status CheckRows(RowRange rows) const override {
     return RowsWithin(rows, task_.batch * task_.tokens, "add: rows outside [0, batch·tokens)");
   }
   std::span<const Constant> constants() const override { return constants_.all(); }
   int64_t bytes_per_row() const override {
     const int64_t tables = (task_.pe.data != nullptr ? 1 : 0) + (task_.other.data != nullptr ? 1 : 0);
-    return std::max<int64_t>(1, task_.dim * (2 * size_ + tables * compute_size()));
+    return std::max<int64_t>(1, task_.dim * ((is_there_ ? 0 : 2 * size_) + tables * compute_size()));
   }
   int64_t rows_per_cut() const override { return one_part_ ? 1 : std::max<int64_t>(1, task_.batch); }
 
@@ -69,9 +81,11 @@ class LoweredAdd final : public Lowered {
     Transfers moves;
     const bool in_place = task_.x == task_.y;
     for (const Part& part : PartsOf(rows)) {
-      if (in_place) moves.in_place.push_back(static_cast<int>(moves.inputs.size()));
-      moves.inputs.push_back(Vectors(task_.x, task_.x_batch_stride, task_.x_token_stride, part));
-      moves.outputs.push_back(Vectors(task_.y, task_.y_batch_stride, task_.y_token_stride, part));
+      if (!is_there_) {
+        if (in_place) moves.in_place.push_back(static_cast<int>(moves.inputs.size()));
+        moves.inputs.push_back(Vectors(task_.x, task_.x_batch_stride, task_.x_token_stride, part));
+        moves.outputs.push_back(Vectors(task_.y, task_.y_batch_stride, task_.y_token_stride, part));
+      }
       for (const Table& table : TablesOf(part)) {
         if (table.rows->data != nullptr) moves.inputs.push_back(table.strip);
       }
@@ -85,8 +99,12 @@ class LoweredAdd final : public Lowered {
     for (const Part& part : PartsOf(rows)) {
       AddParams p = Common(at);
       p.first_row = part.first_row, p.row_step = part.row_step, p.rows = part.rows;
-      p.x = at.inputs[input++];
-      p.y = at.outputs[output++];
+      if (is_there_) {
+        p.x = p.y = Vectors(task_.y, task_.y_batch_stride, task_.y_token_stride, part).host;
+      } else {
+        p.x = at.inputs[input++];
+        p.y = at.outputs[output++];
+      }
       AddTable* const to[] = {&p.pe, &p.other, &p.gate};
       size_t number = 0;
       for (const Table& table : TablesOf(part)) {
@@ -184,19 +202,18 @@ class LoweredAdd final : public Lowered {
 
   const AddTask& task_;
   const int64_t size_;
+  const bool is_there_;
   ConstantList constants_;
   bool one_part_ = false;
   int first_index_ = -1, first_data_ = -1, last_index_ = -1, last_data_ = -1, hidden_ = -1;
 };
 
-}  // namespace
-
-LoweredOr LowerTask(const AddTask& task) {
+absl::Status CheckAdd(const AddTask& task) {
   if (task.batch < 0 || task.tokens < 0 || task.dim < 0) {
     return absl::InvalidArgumentError("add: extents must be at least 0");
   }
   if (!IsFloat(task.dtype)) return absl::InvalidArgumentError("add: the element type must be a float");
-  if (task.batch == 0 || task.tokens == 0 || task.dim == 0) return std::make_unique<LoweredAdd>(task);
+  if (task.batch == 0 || task.tokens == 0 || task.dim == 0) return absl::OkStatus();
   if (task.x == nullptr || task.y == nullptr) return absl::InvalidArgumentError("add: x and y must not be null");
   if (task.other.data != nullptr && (task.pe.data == nullptr || task.gate.data == nullptr)) {
     return absl::InvalidArgumentError("add: a second encoding needs a first one and a gate");
@@ -205,8 +222,27 @@ LoweredOr LowerTask(const AddTask& task) {
       (task.last.data != nullptr && task.last.index == nullptr)) {
     return absl::InvalidArgumentError("add: ends need an index");
   }
-  if (!AreApart(task)) return LeftToCpu("layout");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+LoweredOr LowerTask(const AddTask& task) {
+  if (absl::Status status = CheckAdd(task); !status.ok()) return status;
+  const bool empty = task.batch == 0 || task.tokens == 0 || task.dim == 0;
+  if (!empty && !AreApart(task)) return LeftToCpu("layout");
   return std::make_unique<LoweredAdd>(task);
+}
+
+LoweredOr LowerTaskInPlace(const AddTask& task) {
+  if (absl::Status status = CheckAdd(task); !status.ok()) return status;
+  const bool empty = task.batch == 0 || task.tokens == 0 || task.dim == 0;
+  const bool same = task.x_batch_stride == task.y_batch_stride && task.x_token_stride == task.y_token_stride;
+  auto lowered = std::make_unique<LoweredAdd>(task, true);
+  if (!empty && (!same || !AreApart(task) || !lowered->PartsAreRuns())) {
+    return absl::UnimplementedError("add: vectors that do not lie side by side at multiples of 16 bytes");
+  }
+  return lowered;
 }
 
 }  // namespace phasor::cuda

@@ -9,6 +9,7 @@ namespace {
 enum class Layout : uint8_t {
   kTokens,  // the heads of a token side by side
   kHeads,   // the tokens of a head side by side
+  kThere,   // on the device, as the task's strides say: nothing is moved
 };
 
 std::optional<Layout> LayoutOf(const RotateTask& task, int64_t token_stride, int64_t head_stride) {
@@ -47,7 +48,8 @@ class LoweredRotate final : public Lowered {
 
   std::span<const Constant> constants() const override { return constants_; }
   int64_t bytes_per_row() const override {
-    return std::max<int64_t>(1, 2 * task_.heads * task_.head_dim * SizeOf(task_.dtype));
+    const int64_t row_number = task_.table_rows.empty() ? 0 : 4;
+    return std::max<int64_t>(1, is_there() ? row_number : 2 * task_.heads * task_.head_dim * SizeOf(task_.dtype));
   }
   absl::Status CheckRows(RowRange rows) const override {
     if (rows.begin < 0 || rows.end > task_.tokens) return absl::InvalidArgumentError("rotate: rows outside [0, tokens)");
@@ -57,9 +59,11 @@ class LoweredRotate final : public Lowered {
   Transfers TransfersOf(RowRange rows) const override {
     Transfers moves;
     if (empty()) return moves;
-    moves.inputs.push_back(StripOf(task_, rows, x_, task_.x, task_.x_token_stride, task_.x_head_stride));
-    moves.outputs.push_back(StripOf(task_, rows, y_, task_.y, task_.y_token_stride, task_.y_head_stride));
-    if (in_place()) moves.in_place = {0};
+    if (!is_there()) {
+      moves.inputs.push_back(StripOf(task_, rows, x_, task_.x, task_.x_token_stride, task_.x_head_stride));
+      moves.outputs.push_back(StripOf(task_, rows, y_, task_.y, task_.y_token_stride, task_.y_head_stride));
+      if (in_place()) moves.in_place = {0};
+    }
     if (!task_.table_rows.empty()) {
       const int32_t* const list = task_.table_rows.data() + rows.begin;
       moves.inputs.push_back({reinterpret_cast<std::byte*>(const_cast<int32_t*>(list)), 4 * (rows.end - rows.begin)});
@@ -79,14 +83,17 @@ class LoweredRotate final : public Lowered {
     p.heads = task_.heads;
     p.pairs = task_.pairs;
     p.tail = in_place() ? 0 : task_.head_dim - 2 * task_.pairs;
-    p.x = at.inputs[0];
-    p.y = at.outputs[0];
-    const auto strides = [&](Layout layout, int64_t& token, int64_t& head) {
-      token = layout == Layout::kTokens ? task_.heads * task_.head_dim : task_.head_dim;
-      head = layout == Layout::kTokens ? task_.head_dim : p.tokens * task_.head_dim;
-    };
-    strides(x_, p.x_token_stride, p.x_head_stride);
-    strides(y_, p.y_token_stride, p.y_head_stride);
+    if (is_there()) {
+      p.x_token_stride = p.y_token_stride = task_.y_token_stride;
+      p.x_head_stride = p.y_head_stride = task_.y_head_stride;
+      p.y = static_cast<std::byte*>(task_.y) + rows.begin * task_.y_token_stride * SizeOf(task_.dtype);
+      p.x = p.y;
+    } else {
+      p.x = at.inputs[0];
+      p.y = at.outputs[0];
+      SetStrides(x_, p.tokens, p.x_token_stride, p.x_head_stride);
+      SetStrides(y_, p.tokens, p.y_token_stride, p.y_head_stride);
+    }
     if (task_.pairs > 0) {
       p.cos = at.constants[0] + cos_offset_;
       p.sin = at.constants[constants_.size() - 1] + sin_offset_;
@@ -95,7 +102,7 @@ class LoweredRotate final : public Lowered {
       if (task_.table_rows.empty()) {
         p.first_row += rows.begin;
       } else {
-        p.table_rows = reinterpret_cast<const int32_t*>(at.inputs[1]);
+        p.table_rows = reinterpret_cast<const int32_t*>(at.inputs.back());
       }
     }
     p.DecideVectors();
@@ -106,6 +113,13 @@ class LoweredRotate final : public Lowered {
   bool empty() const { return task_.tokens == 0 || task_.heads == 0 || task_.head_dim == 0; }
   // A pair that is written elsewhere than it is read needs memory of its own.
   bool in_place() const { return task_.x == task_.y && task_.pairing != Pairing::kInterleavedToHalf; }
+  bool is_there() const { return x_ == Layout::kThere; }
+
+  // Of `tokens` tokens that were moved.
+  void SetStrides(Layout layout, int64_t tokens, int64_t& token, int64_t& head) const {
+    token = layout == Layout::kTokens ? task_.heads * task_.head_dim : task_.head_dim;
+    head = layout == Layout::kTokens ? task_.head_dim : tokens * task_.head_dim;
+  }
 
   // The bytes of cos or sin that the task's rows need, or those of the shared table that holds them.
   void PlaceTable() {
@@ -183,6 +197,15 @@ LoweredOr LowerTask(const RotateTask& task) {
   const auto y = LayoutOf(task, task.y_token_stride, task.y_head_stride);
   if (!x || !y || task.table_stride < 0) return LeftToCpu("layout");
   return std::make_unique<LoweredRotate>(task, *x, *y);
+}
+
+LoweredOr LowerTaskInPlace(const RotateTask& task) {
+  if (auto status = CheckRotate(task); !status.ok()) return status;
+  if (task.pairing == Pairing::kInterleavedToHalf) return absl::UnimplementedError("rotate: pairs that change places");
+  if (task.x_token_stride != task.y_token_stride || task.x_head_stride != task.y_head_stride || task.table_stride < 0) {
+    return absl::UnimplementedError("rotate: strides that differ");
+  }
+  return std::make_unique<LoweredRotate>(task, Layout::kThere, Layout::kThere);
 }
 
 }  // namespace phasor::cuda

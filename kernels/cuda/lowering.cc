@@ -9,6 +9,9 @@ namespace {
 template <typename T>
 concept HasLowering = requires(const T& task) { LowerTask(task); };
 
+template <typename T>
+concept MayLieOnDevice = requires(const T& task) { LowerTaskInPlace(task); };
+
 struct MovedBytes {
   int64_t operator()(const AngleTask& t) const { return 2 * t.plan->pairs() * SizeOf(t.dtype); }
   int64_t operator()(const RotateTask& t) const { return 2 * t.heads * t.head_dim * SizeOf(t.dtype); }
@@ -37,6 +40,30 @@ absl::StatusOr<std::unique_ptr<Lowered>> Lower(const Task& task) {
           return LowerTask(t);
         } else {
           return LeftToCpu("task");
+        }
+      },
+      task);
+}
+
+const void* PlaceOf(const Task& task) {
+  return std::visit(
+      [](const auto& t) -> const void* {
+        if constexpr (MayLieOnDevice<std::decay_t<decltype(t)>>) {
+          return t.x == t.y ? t.x : nullptr;
+        } else {
+          return nullptr;
+        }
+      },
+      task);
+}
+
+absl::StatusOr<std::unique_ptr<Lowered>> LowerInPlace(const Task& task) {
+  return std::visit(
+      [](const auto& t) -> LoweredOr {
+        if constexpr (MayLieOnDevice<std::decay_t<decltype(t)>>) {
+          return LowerTaskInPlace(t);
+        } else {
+          return absl::InternalError("a task that does not work in place");
         }
       },
       task);

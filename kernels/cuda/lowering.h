@@ -83,6 +83,13 @@ int64_t MovedBytesPerRow(const Task& task);
 // result.
 absl::StatusOr<std::unique_ptr<Lowered>> Lower(const Task& task);
 
+// What a task works on in place, where device memory may take its place: x of a RotateTask or an AddTask with x == y, else
+// null.
+const void* PlaceOf(const Task& task);
+// The same as Lower for a task whose PlaceOf is an address of the device: kernels work there, and only the rest is moved.
+// UNIMPLEMENTED, with a reason for people, where no kernel can.
+absl::StatusOr<std::unique_ptr<Lowered>> LowerInPlace(const Task& task);
+
 // Several tasks as one whose rows are the tasks: `rows[i]` of part i, all of them. Their small strips travel together, and
 // rotations of one type share a launch. No part reads what another writes.
 std::unique_ptr<Lowered> LowerGroup(std::vector<std::unique_ptr<Lowered>> parts, std::vector<int64_t> rows);

@@ -1,6 +1,8 @@
 #include "tests/kernels/cuda/fake_driver.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -39,6 +41,82 @@ FakeDriver::~FakeDriver() {
   EXPECT_TRUE(pinned_.empty());
   EXPECT_TRUE(streams_.empty());
   EXPECT_TRUE(events_.empty());
+  for (const auto& [handle, foreign] : foreign_) {
+    EXPECT_EQ(foreign.opened, 0) << "a handle left open";
+    munmap(foreign.data, static_cast<size_t>(foreign.mapped));
+  }
+}
+
+std::string FakeDriver::Export(int device, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  Foreign foreign{device, nullptr, bytes, (bytes + page - 1) / page * page};
+  void* const data = mmap(nullptr, static_cast<size_t>(foreign.mapped), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(data, MAP_FAILED);
+  foreign.data = static_cast<std::byte*>(data);
+  std::string handle(kDeviceHandleBytes, 'h');
+  const size_t number = foreign_.size() + 1;
+  std::memcpy(handle.data(), &number, sizeof(number));
+  foreign_.emplace(handle, foreign);
+  return handle;
+}
+
+void FakeDriver::Reach(const Foreign& foreign, bool can) {
+  EXPECT_EQ(mprotect(foreign.data, static_cast<size_t>(foreign.mapped), can ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+}
+void FakeDriver::Reach(bool can) const {
+  for (const auto& [handle, foreign] : foreign_) {
+    if (foreign.opened > 0) Reach(foreign, can);
+  }
+}
+
+std::string FakeDriver::Read(const std::string& handle) const {
+  const std::lock_guard lock(mutex_);
+  const Foreign& foreign = foreign_.at(handle);
+  Reach(foreign, true);
+  std::string bytes(reinterpret_cast<const char*>(foreign.data), static_cast<size_t>(foreign.bytes));
+  Reach(foreign, false);
+  return bytes;
+}
+void FakeDriver::Write(const std::string& handle, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  const Foreign& foreign = foreign_.at(handle);
+  ASSERT_LE(static_cast<int64_t>(bytes.size()), foreign.bytes);
+  Reach(foreign, true);
+  std::memcpy(foreign.data, bytes.data(), bytes.size());
+  Reach(foreign, false);
+}
+void FakeDriver::Unexport(const std::string& handle) {
+  const std::lock_guard lock(mutex_);
+  foreign_.at(handle).is_exported = false;
+}
+int64_t FakeDriver::opened() const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [handle, foreign] : foreign_) sum += foreign.opened;
+  return sum;
+}
+
+absl::StatusOr<DeviceMapping> FakeDriver::OpenIpc(int device, std::string_view handle) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  const auto found = foreign_.find(std::string(handle));
+  if (found == foreign_.end() || !found->second.is_exported || found->second.device != device) {
+    return absl::InvalidArgumentError("fakeErrorInvalidResourceHandle");
+  }
+  ++found->second.opened;
+  return DeviceMapping{found->second.data, found->second.bytes};
+}
+void FakeDriver::CloseIpc(int device, std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [handle, foreign] : foreign_) {
+    if (foreign.data != memory) continue;
+    EXPECT_EQ(foreign.device, device);
+    EXPECT_GT(foreign.opened, 0) << "closed twice";
+    --foreign.opened;
+    return;
+  }
+  ADD_FAILURE() << "closed, and was never open";
 }
 
 absl::Status FakeDriver::Next() {
@@ -255,7 +333,10 @@ absl::Status FakeDriver::Launch(Stream stream_handle, const KernelParams& params
   EXPECT_GT(WorksOf(params), 0);
   ++launches_;
   stream->queue.push_back([this, params](bool run) {
-    if (run) options_.grid.Launch(params);
+    if (!run) return true;
+    Reach(true);
+    options_.grid.Launch(params);
+    Reach(false);
     return true;
   });
   return absl::OkStatus();

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cuda/driver.h"
@@ -43,6 +45,17 @@ class FakeDriver final : public Driver {
   int64_t allocated_bytes(int device) const;
   int64_t launches() const;
 
+  // Memory of `device` that another process has, as a handle of it. It is there for kernels alone while it is mapped:
+  // anybody else who touches it ends the process with SIGSEGV.
+  std::string Export(int device, int64_t bytes);
+  // The same by a process that sees the bytes: all of the allocation, which goes on.
+  std::string Read(const std::string& handle) const;
+  void Write(const std::string& handle, std::string_view bytes);
+  // The other process frees it: its handle opens nothing any more; who has it mapped still does.
+  void Unexport(const std::string& handle);
+  // How often the handles are open now, all together.
+  int64_t opened() const;
+
   absl::StatusOr<std::vector<DeviceInfo>> Devices() override;
   absl::StatusOr<int64_t> FreeBytes(int device) override;
   absl::StatusOr<std::byte*> Allocate(int device, int64_t bytes) override;
@@ -51,6 +64,8 @@ class FakeDriver final : public Driver {
   void FreePinned(std::byte* memory) override;
   absl::Status Pin(std::byte* memory, int64_t bytes) override;
   void Unpin(std::byte* memory) override;
+  absl::StatusOr<DeviceMapping> OpenIpc(int device, std::string_view handle) override;
+  void CloseIpc(int device, std::byte* memory) override;
   absl::StatusOr<Stream> CreateStream(int device) override;
   void DestroyStream(Stream stream) override;
   absl::StatusOr<Event> CreateEvent(int device) override;
@@ -67,6 +82,17 @@ class FakeDriver final : public Driver {
   absl::Status Next();  // counts a call, and fails it where a test wants that
   bool Step();          // one operation of a random stream; false: none can run
 
+  struct Foreign {
+    int device = 0;
+    std::byte* data = nullptr;
+    int64_t bytes = 0, mapped = 0;  // whole pages
+    int64_t opened = 0;
+    bool is_exported = true;
+  };
+  // Whether the bytes of all that is open (or of one, whatever it is) can be reached.
+  void Reach(bool can) const;
+  static void Reach(const Foreign& foreign, bool can);
+
   const FakeOptions options_;
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
@@ -75,6 +101,7 @@ class FakeDriver final : public Driver {
   bool lost_ = false;
   std::map<int, std::map<std::byte*, int64_t>> allocated_;
   std::map<std::byte*, int64_t> pinned_;
+  std::map<std::string, Foreign> foreign_;  // by handle
   std::set<FakeStream*> streams_;
   FakeStream* preferred_ = nullptr;  // perhaps gone: never looked into
   std::set<FakeEvent*> events_;

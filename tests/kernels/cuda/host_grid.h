@@ -19,6 +19,10 @@ struct HostGrid {
   int os_threads = 1;  // 3 or 5 for ThreadSanitizer: with a power of two, threads that conflict fall on one OS thread
   int64_t resident_blocks = 3;
 
+  // The grid as the environment wants it, whatever a test chose: PHASOR_GRID is an order and a number of OS threads, as in
+  // "reversed 5". So the same tests run under ThreadSanitizer in every order.
+  HostGrid Wanted() const;
+
   // A permutation of [0, n).
   int64_t At(int64_t i, int64_t n) const {
     switch (order) {
@@ -37,13 +41,14 @@ struct HostGrid {
 
   template <typename Body>
   void Run(const Body& body, LaunchShape shape) const {
+    const HostGrid grid = Wanted();
     const int64_t n = shape.threads();
     const auto part = [&](int me) {
-      for (int64_t i = me; i < n; i += os_threads) body(GridThread{At(i, n), n});
+      for (int64_t i = me; i < n; i += grid.os_threads) body(GridThread{grid.At(i, n), n});
     };
-    if (os_threads == 1) return part(0);
+    if (grid.os_threads == 1) return part(0);
     std::vector<std::thread> threads;
-    for (int i = 0; i < os_threads; ++i) threads.emplace_back(part, i);
+    for (int i = 0; i < grid.os_threads; ++i) threads.emplace_back(part, i);
     for (std::thread& thread : threads) thread.join();
   }
 

@@ -1,0 +1,192 @@
+// Memory of another process on a real device: a second process owns a tensor there, this one maps it, rotates it and adds to
+// it in place, and the owner finds the bits of the reference. Handles that stand for nothing leave the device as it was.
+//
+//   cuda_ipc_on_device             exit code 77 where there is no device
+//   cuda_ipc_on_device --owner     the second process, spoken to through its standard input and output
+#include <cuda_runtime.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/device_sharing.h"
+
+extern char** environ;
+
+namespace {
+
+constexpr int64_t kTokens = 5000, kHeads = 8, kHeadDim = 128, kPairs = 64;
+constexpr int64_t kElements = kTokens * kHeads * kHeadDim;
+constexpr int64_t kOffset = 4096;  // of the tensor in its allocation
+constexpr size_t kBytes = static_cast<size_t>(kOffset + kElements * 4 + 4096);
+
+// What the allocation holds at first: floats between −1 and 1.
+std::vector<float> FirstValues() {
+  std::vector<float> values(kBytes / 4);
+  uint32_t state = 1;
+  for (float& value : values) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(static_cast<int32_t>(state) >> 8) * 0x1p-23f;
+  }
+  return values;
+}
+
+bool WriteAll(int file, const void* data, size_t size) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = write(file, at, size);
+    if (written <= 0) return false;
+    at += written;
+    size -= static_cast<size_t>(written);
+  }
+  return true;
+}
+bool ReadAll(int file, void* data, size_t size) {
+  char* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t got = read(file, at, size);
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// Sends the handle, waits for a byte, sends the bytes.
+int Own() {
+  std::vector<float> values = FirstValues();
+  void* memory = nullptr;
+  cudaIpcMemHandle_t handle;
+  char byte = 0;
+  const bool ok = cudaMalloc(&memory, kBytes) == cudaSuccess &&
+                  cudaMemcpy(memory, values.data(), kBytes, cudaMemcpyHostToDevice) == cudaSuccess &&
+                  cudaDeviceSynchronize() == cudaSuccess && cudaIpcGetMemHandle(&handle, memory) == cudaSuccess &&
+                  WriteAll(STDOUT_FILENO, &handle, sizeof handle) && ReadAll(STDIN_FILENO, &byte, 1) &&
+                  cudaMemcpy(values.data(), memory, kBytes, cudaMemcpyDeviceToHost) == cudaSuccess &&
+                  WriteAll(STDOUT_FILENO, values.data(), kBytes);
+  return ok ? 0 : 1;
+}
+
+struct Owner {
+  explicit Owner(const char* program) {
+    int down[2], up[2];
+    if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0) return;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, down[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO);
+    std::string name(program), flag("--owner");
+    char* const arguments[] = {name.data(), flag.data(), nullptr};
+    if (posix_spawn(&pid, program, &actions, nullptr, arguments, environ) != 0) pid = 0;
+    posix_spawn_file_actions_destroy(&actions);
+    close(down[0]);
+    close(up[1]);
+    to = down[1];
+    from = up[0];
+  }
+  ~Owner() {
+    if (to >= 0) close(to);
+    if (from >= 0) close(from);
+    if (pid != 0) waitpid(pid, nullptr, 0);
+  }
+  pid_t pid = 0;
+  int to = -1, from = -1;
+};
+
+int failures = 0;
+void Check(bool holds, const char* what, const std::string& detail = {}) {
+  std::printf("%-60s %s %s\n", what, holds ? "ok" : "FAILED", detail.c_str());
+  if (!holds) ++failures;
+}
+
+// Both operations on a tensor at `at`, by `backend`.
+absl::Status Work(const phasor::Backend& backend, void* at, const std::vector<float>& table,
+                  const std::vector<float>& rows) {
+  phasor::RotateTask rotate;
+  rotate.tokens = kTokens;
+  rotate.heads = kHeads;
+  rotate.head_dim = kHeadDim;
+  rotate.pairs = kPairs;
+  rotate.x = rotate.y = at;
+  rotate.x_token_stride = rotate.y_token_stride = kHeads * kHeadDim;
+  rotate.x_head_stride = rotate.y_head_stride = kHeadDim;
+  rotate.cos = table.data();
+  rotate.sin = table.data() + kTokens * kPairs;
+  rotate.table_stride = kPairs;
+  if (absl::Status status = backend.Run(rotate, {0, kTokens}, nullptr); !status.ok()) return status;
+  phasor::AddTask add;
+  add.tokens = kTokens;
+  add.dim = kHeads * kHeadDim;
+  add.x = add.y = at;
+  add.x_batch_stride = add.y_batch_stride = kElements;
+  add.x_token_stride = add.y_token_stride = add.dim;
+  add.scale = 1.5;
+  add.pe = {rows.data(), 0, add.dim};
+  return backend.Run(add, {0, kTokens}, nullptr);
+}
+
+int Borrow(const char* program) {
+  auto made = phasor::CreateBackend("cuda");
+  if (!made.ok()) {
+    std::printf("skipped: %s\n", std::string(made.status().message()).c_str());
+    return 77;
+  }
+  const phasor::Backend& backend = **made;
+  const auto sharing = phasor::SharingOf(backend);
+  const int device = sharing->devices().front();
+  std::vector<float> expected = FirstValues();
+  std::vector<float> table(static_cast<size_t>(2 * kTokens * kPairs)), rows(static_cast<size_t>(kElements));
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 1021) / 1021.0f - 0.5f;
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 509) / 509.0f;
+  if (!Work(**phasor::CreateBackend("reference"), expected.data() + kOffset / 4, table, rows).ok()) return 1;
+
+  Owner owner(program);
+  std::string handle(phasor::kDeviceHandleBytes, '\0');
+  Check(ReadAll(owner.from, handle.data(), handle.size()), "a second process has a tensor");
+
+  void* own = nullptr;
+  cudaIpcMemHandle_t own_handle;
+  Check(cudaMalloc(&own, 1 << 21) == cudaSuccess && cudaIpcGetMemHandle(&own_handle, own) == cudaSuccess,
+        "memory of our own");
+  std::string flipped = handle;
+  for (char& c : flipped) c = static_cast<char>(c ^ 0x5a);
+  const std::string wrong[] = {std::string(64, '\0'), std::string(64, '\xff'), flipped,
+                               std::string(reinterpret_cast<const char*>(&own_handle), sizeof own_handle)};
+  for (const std::string& each : wrong) {
+    const auto opened = sharing->Open(device, each);
+    Check(absl::IsInvalidArgument(opened.status()), "a handle that stands for nothing is refused",
+          opened.status().ToString());
+    if (opened.ok()) sharing->Close(device, opened->data);
+  }
+  const auto mapped = sharing->Open(device, handle);
+  Check(mapped.ok(), "the good one opens", mapped.status().ToString());
+  if (!mapped.ok()) return 1;
+  Check(mapped->size >= static_cast<int64_t>(kBytes), "the driver knows its size", std::to_string(mapped->size));
+  const auto again = sharing->Open(device, handle);
+  Check(again.ok() && again->data == mapped->data, "it opens twice, at one address");
+  if (again.ok()) sharing->Close(device, again->data);
+  const absl::Status worked = Work(backend, mapped->data + kOffset, table, rows);
+  Check(worked.ok(), "rotated and added to in place", worked.ToString());
+  const phasor::DeviceStats stats = backend.stats().devices.front();
+  Check(stats.bytes_out == 0, "nothing was copied back", std::to_string(stats.bytes_out));
+  sharing->Close(device, mapped->data);
+
+  std::vector<float> found(kBytes / 4);
+  Check(WriteAll(owner.to, "x", 1) && ReadAll(owner.from, found.data(), kBytes), "the owner reads it");
+  Check(std::memcmp(found.data(), expected.data(), kBytes) == 0, "the bits of the reference, and no others are touched");
+  Check(backend.stats().device_lost == 0, "the device is well");
+  (void)cudaFree(own);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "--owner") == 0 ? Own() : Borrow(argv[0]); }
