@@ -141,7 +141,7 @@ absl::Status Server::Impl::StartEngine() {
   }
   BackendOptions devices = options.devices;
   devices.on_device_lost = [this](const absl::Status& status) { DeviceLost(status); };
-  auto backend = CreateBackend(options.backend, devices);
+  auto backend = options.make_backend ? options.make_backend(devices) : CreateBackend(options.backend, devices);
   if (!backend.ok()) return backend.status();
   if (absl::Status status = SelfTest(**backend); !status.ok()) return status;
 

@@ -22,6 +22,8 @@
 
 namespace phasor::server {
 
+using BackendMaker = std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions&)>;
+
 // Defaults suit an embedded server: no listener, no metrics port.
 struct ServerOptions {
   std::vector<std::string> listen;        // HOST:PORT, port 0 picks one
@@ -37,6 +39,7 @@ struct ServerOptions {
   StreamOptions streams;
   int64_t pool_keep_bytes = int64_t{512} << 20;
   std::string backend = "auto";
+  BackendMaker make_backend;  // a test's, instead of the backend of that name
   BackendOptions devices;  // of the cuda backend; on_device_lost is the server's own
   // Called once when a device's state is lost: health says NOT_SERVING, and the process is to end soon. Any thread.
   std::function<void()> on_device_lost;
