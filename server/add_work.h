@@ -32,6 +32,8 @@ class AddWork final : public Work {
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override;
 
+  bool WorksOnDevice(size_t input) const override;
+
   // Finds room for numbers whose type is not the one that is computed in. After everything else is filled in.
   void PlaceNumbers();
 

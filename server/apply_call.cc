@@ -58,8 +58,9 @@ absl::Status ApplyCall::Made(size_t i) {
     const SharedPlace& place = places[t];
     if (!place) continue;
     Array& tensor = result(i).tensors[t];
-    tensor.data = {Bytes{place.region, place.data(), place.size}};
+    tensor.data = {Bytes{place.owner(), place.data(), place.size}};
     tensor.region = place.region;
+    tensor.allocation = place.allocation;
   }
   return absl::OkStatus();
 }

@@ -36,7 +36,9 @@ struct Array {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // empty: dense
   Chunks data;
-  std::shared_ptr<const Region> region = nullptr;  // that the data lies in, as one piece; null: it goes with the answer
+  // What the data lies in, as one piece; null, both: it goes with the answer.
+  std::shared_ptr<const Region> region = nullptr;
+  std::shared_ptr<const DeviceAllocation> allocation = nullptr;
 };
 
 struct PrecomputeResult {

@@ -203,11 +203,17 @@ absl::Status SharedMemoryOff(std::string_view field) {
                    {{"field", field}, {"given", "shared memory"}});
 }
 
-absl::Status NotLocal(std::string_view field) {
+absl::Status DeviceMemoryOff(std::string_view field, std::string_view why) {
+  return MakeError(absl::StatusCode::kUnimplemented, "NOT_SERVED",
+                   MessageAt(field, absl::StrCat("device memory is not served by this server (", Absl(why), ")")),
+                   {{"field", field}, {"given", "device memory"}});
+}
+
+absl::Status NotLocal(std::string_view field, std::string_view what) {
   return MakeError(absl::StatusCode::kPermissionDenied, "NOT_LOCAL",
-                   MessageAt(field,
-                             "shared memory is for callers on the server's host: connect through its Unix socket, or "
-                             "through loopback"),
+                   MessageAt(field, absl::StrCat(Absl(what),
+                                                 " is for callers on the server's host: connect through its Unix socket, or "
+                                                 "through loopback")),
                    {{"field", field}});
 }
 

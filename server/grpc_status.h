@@ -51,8 +51,10 @@ absl::Status UploadNotFound(std::string_view field, std::string_view sha256);
 
 // Of shared memory. UNIMPLEMENTED, reason NOT_SERVED: this server shares none.
 absl::Status SharedMemoryOff(std::string_view field);
-// PERMISSION_DENIED, reason NOT_LOCAL: the caller is not on this host.
-absl::Status NotLocal(std::string_view field);
+// The same of device memory; `why` for people.
+absl::Status DeviceMemoryOff(std::string_view field, std::string_view why);
+// PERMISSION_DENIED, reason NOT_LOCAL: the caller is not on this host, as it must be for `what`.
+absl::Status NotLocal(std::string_view field, std::string_view what);
 // FAILED_PRECONDITION, reason REGION_NOT_FOUND: the caller has no such region, or no more. Says nothing of any other.
 absl::Status RegionNotFound(std::string_view field);
 

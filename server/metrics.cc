@@ -94,6 +94,21 @@ void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::ve
   counter("phasor_upload_lookups_total", "", stats.missed, {{"result", "missing"}});
 }
 
+void AddDeviceMemory(const DeviceStore::Stats& stats, int64_t capacity, std::vector<MetricFamily>* out) {
+  AddSample(out, "phasor_device_memory_handles", "Allocations of other processes on devices that are mapped now.",
+            MetricType::Gauge, static_cast<double>(stats.open));
+  AddSample(out, "phasor_device_memory_handles_capacity", "How many may be mapped at once; 0: none is.", MetricType::Gauge,
+            static_cast<double>(capacity));
+  const auto opens = [&](const char* result, int64_t value) {
+    AddSample(out, "phasor_device_memory_opens_total",
+              "Handles of such allocations that calls named, by what became of them.", MetricType::Counter,
+              static_cast<double>(value), {{"result", result}});
+  };
+  opens("mapped", stats.opened);
+  opens("found", stats.found);
+  opens("refused", stats.refused);
+}
+
 void AddRegions(const RegionStore::Stats& stats, int64_t capacity_bytes, std::vector<MetricFamily>* out) {
   const auto gauge = [&](const char* name, const char* help, int64_t value) {
     AddSample(out, name, help, MetricType::Gauge, static_cast<double>(value));
@@ -255,6 +270,11 @@ void Metrics::WatchRegions(std::function<RegionStore::Stats()> stats, int64_t ca
   live_.push_back(std::make_shared<LiveFamilies>([stats = std::move(stats), capacity_bytes](std::vector<MetricFamily>* out) {
     AddRegions(stats(), capacity_bytes, out);
   }));
+}
+
+void Metrics::WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, int64_t capacity) {
+  live_.push_back(std::make_shared<LiveFamilies>(
+      [stats = std::move(stats), capacity](std::vector<MetricFamily>* out) { AddDeviceMemory(stats(), capacity, out); }));
 }
 
 void Metrics::WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes) {

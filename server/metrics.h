@@ -19,6 +19,7 @@
 #include "prometheus/registry.h"
 
 #include "kernels/backend.h"
+#include "server/device_store.h"
 #include "server/engine.h"
 #include "server/region_store.h"
 #include "server/upload_store.h"
@@ -66,7 +67,7 @@ class Metrics {
 
   void Rejected(RejectReason reason);
   void TableBuilt(double seconds);
-  // Bytes of results were handed over in shared memory.
+  // Bytes of results were handed over in shared memory, or on a device.
   void Shared(int64_t bytes);
 
   // Calls being served now.
@@ -83,6 +84,9 @@ class Metrics {
 
   // The same of regions of shared memory.
   void WatchRegions(std::function<RegionStore::Stats()> stats, int64_t capacity_bytes);
+
+  // The same of memory of devices that is mapped.
+  void WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, int64_t capacity);
 
   // What a listener exposes: everything above, and the process's own figures.
   std::vector<std::weak_ptr<prometheus::Collectable>> collectables() const;

@@ -215,6 +215,11 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
   flags->AddChoice("--cuda-out-of-memory", "cpu", {"cpu", "refuse"},
                    "What is done with work that a device has no memory for: left to the CPU, or refused",
                    [&server](const std::string& name) { server.devices.cpu_when_out_of_memory = name == "cpu"; });
+  flags->AddInteger("--cuda-ipc-handles", &server.device_memory.max_handles, 0, 4096,
+                    "How many allocations of other programs on this host may be mapped at once, so that their tensors are "
+                    "worked on where they lie on a device (Tensor.device); 0: none is");
+  flags->AddDuration("--cuda-ipc-lease", &server.device_memory.lease, "5s",
+                     "How long one stays mapped after its last use; at least 10ms");
   flags->AddInteger("--threads", &server.worker_threads, 0, 1024,
                     "Threads that build tables and run kernels; 0: as many as the CPU quota allows");
   flags->AddInteger("--rpc-threads", &server.rpc_threads, 0, 64,

@@ -60,7 +60,9 @@ int64_t SharedBytes(const PrecomputeResult& result) {
 
 int64_t SharedBytes(const ApplyResult& result) {
   int64_t bytes = 0;
-  for (const Array& array : result.tensors) bytes += array.region != nullptr ? TotalSize(array.data) : 0;
+  for (const Array& array : result.tensors) {
+    if (array.region != nullptr || array.allocation != nullptr) bytes += TotalSize(array.data);
+  }
   return bytes;
 }
 

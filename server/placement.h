@@ -23,7 +23,7 @@ Placement PlacementOf(const PrecomputeItem& item);
 void SetPlaced(const Placement& placement, const std::shared_ptr<const Region>& region, int64_t begin,
                PrecomputeResult* result);
 
-// Bytes of the answer that lie in shared memory.
+// Bytes of the answer that lie in shared memory, or on a device.
 int64_t SharedBytes(const PrecomputeResult& result);
 int64_t SharedBytes(const ApplyResult& result);
 int64_t SharedBytes(const ScoresResult& result);

@@ -34,7 +34,7 @@ template <typename Result, typename Parse, typename Run, typename Write>
 std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Parse parse, Run run, Write write) {
   return [=](grpc::ByteBuffer bytes, Reply reply) {
     const Clock::time_point start = Clock::now();
-    const RegionAccess regions = RegionAccessOf(context->regions, reply.peer());
+    const RegionAccess regions = RegionAccessOf(context->regions, reply.peer(), context->devices);
     auto request = parse(context->parser, bytes, regions);
     bytes.Clear();  // the payloads keep what they need
     const int64_t decode_ns = Since(start);

@@ -19,6 +19,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/device_store.h"
+
 namespace phasor::server {
 namespace {
 
@@ -133,6 +135,13 @@ absl::Status Region::Seal() {
 
 void Region::Unname() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+std::byte* SharedPlace::data() const { return (region != nullptr ? region->data() : allocation->data()) + offset; }
+
+std::shared_ptr<const void> SharedPlace::owner() const {
+  if (region != nullptr) return region;
+  return allocation;
 }
 
 }  // namespace phasor::server

@@ -57,14 +57,18 @@ class Region {
   const int64_t size_;
 };
 
-// Bytes [offset, offset + size) of a region, which it holds.
+class DeviceAllocation;
+
+// Bytes [offset, offset + size) of a region, or of another process's memory on a device; it holds the one or the other.
 struct SharedPlace {
-  std::shared_ptr<Region> region;  // null: no place
+  std::shared_ptr<Region> region;
   int64_t offset = 0;
   int64_t size = 0;
+  std::shared_ptr<const DeviceAllocation> allocation = nullptr;
 
-  explicit operator bool() const { return region != nullptr; }
-  std::byte* data() const { return region->data() + offset; }
+  explicit operator bool() const { return region != nullptr || allocation != nullptr; }  // false: no place
+  std::byte* data() const;  // on a device: nothing that the host can read or write
+  std::shared_ptr<const void> owner() const;
 };
 
 }  // namespace phasor::server

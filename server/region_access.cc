@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/device_access.h"
 #include "server/grpc_status.h"
 #include "server/placement.h"
 
@@ -57,16 +58,40 @@ bool WorksInPlace(const ApplyItem& item, size_t t) {
   return item.work == nullptr || item.work->outputs[t].input == static_cast<int>(t);
 }
 
+// Whether everything that touches tensor t can do so on a device.
+bool WorksOnDevice(const ApplyItem& item, size_t t) {
+  if (!WorksInPlace(item, t)) return false;
+  if (item.work != nullptr) return item.work->WorksOnDevice(t);
+  const auto* rope = std::get_if<RopeSpec>(&item.source.spec.spec);
+  return rope != nullptr && rope->pairing != Pairing::kInterleavedToHalf;
+}
+
+absl::StatusOr<SharedPlace> ParseOnDevice(const v1::ApplyItem& message, int t, const RegionAccess* access,
+                                          const ApplyItem& item) {
+  const std::string path = absl::StrCat("tensors[", t, "].device");
+  if (t < message.outputs_size() && !message.outputs(t).region().empty()) {
+    return InvalidField(absl::StrCat("outputs[", t, "]"), absl::StrCat("a place for tensors[", t, "], which is on a device"),
+                        "none: the result is where the tensor was");
+  }
+  if (!WorksOnDevice(item, static_cast<size_t>(t))) {
+    return NotServed(path,
+                     "device memory for resizing, PoPE, pairs that change places, and additions to vectors that do not "
+                     "lie side by side at multiples of 16 bytes");
+  }
+  return ParseDevicePlace(message.tensors(t).device(), path, access);
+}
+
 int64_t ResultBytes(const ApplyItem& item, size_t t) {
   return item.work == nullptr ? item.tensors[t].bytes : item.work->outputs[t].bytes;
 }
 
 }  // namespace
 
-RegionAccess RegionAccessOf(RegionStore* store, std::string_view peer) {
+RegionAccess RegionAccessOf(RegionStore* store, std::string_view peer, DeviceStore* devices) {
   RegionAccess access;
-  if (store == nullptr || !store->on()) return access;
-  access.store = store;
+  access.devices = devices;
+  if (store != nullptr && store->on()) access.store = store;
+  if (access.store == nullptr && devices == nullptr) return access;
   const absl::string_view text = ToAbsl(peer);
   for (const auto& [prefix, owner] : {std::pair("unix:", "unix"),
                                       {"unix-abstract:", "unix"},
@@ -84,7 +109,7 @@ RegionAccess RegionAccessOf(RegionStore* store, std::string_view peer) {
 
 absl::Status CheckAccess(std::string_view field, const RegionAccess* access) {
   if (access == nullptr || access->store == nullptr) return SharedMemoryOff(field);
-  if (!access->is_local) return NotLocal(field);
+  if (!access->is_local) return NotLocal(field, "shared memory");
   return absl::OkStatus();
 }
 
@@ -147,6 +172,13 @@ absl::Status ParsePlacement(const v1::ApplyItem& message, const RegionAccess* ac
   for (int t = 0; t < tensors; ++t) {
     const auto index = static_cast<size_t>(t);
     const v1::Tensor& tensor = message.tensors(t);
+    if (tensor.has_device()) {
+      absl::StatusOr<SharedPlace> on_device = ParseOnDevice(message, t, access, *item);
+      if (!on_device.ok()) return on_device.status();
+      item->places.resize(static_cast<size_t>(tensors));
+      item->places[index] = *std::move(on_device);
+      continue;
+    }
     const v1::SharedMemory* place = nullptr;
     std::string path;
     if (t < message.outputs_size() && !message.outputs(t).region().empty()) {

@@ -16,16 +16,19 @@
 
 namespace phasor::server {
 
-// Who calls, as far as shared memory goes.
+class DeviceStore;
+
+// Who calls, as far as shared memory and memory of devices go.
 struct RegionAccess {
-  RegionStore* store = nullptr;  // null: no memory is shared
-  bool is_local = false;         // the caller is on this host
-  std::string owner;             // for the store
+  RegionStore* store = nullptr;    // null: no memory is shared
+  DeviceStore* devices = nullptr;  // null: nor any of devices
+  bool is_local = false;           // the caller is on this host
+  std::string owner;               // for the store
 };
 
 // `peer` as gRPC spells it: "unix:", "ipv4:127.0.0.1:50000", "ipv6:%5B::1%5D:50000". Everybody at a Unix socket is one
 // owner, at loopback another, inside the process a third; anybody else is not local.
-RegionAccess RegionAccessOf(RegionStore* store, std::string_view peer);
+RegionAccess RegionAccessOf(RegionStore* store, std::string_view peer, DeviceStore* devices = nullptr);
 
 // OK when the caller may use shared memory at all; SharedMemoryOff or NotLocal at `field`.
 absl::Status CheckAccess(std::string_view field, const RegionAccess* access);
@@ -39,7 +42,7 @@ absl::StatusOr<SharedPlace> ParsePlace(const v1::SharedMemory& message, std::str
 
 // Where the result of a valid item goes: item->place or item->shared.
 absl::Status ParsePlacement(const v1::PrecomputeItem& message, const RegionAccess* access, PrecomputeItem* item);
-// item->places.
+// item->places, those of tensors on devices among them.
 absl::Status ParsePlacement(const v1::ApplyItem& message, const RegionAccess* access, ApplyItem* item);
 
 // OK when nothing that a call writes in shared memory overlaps what it reads or writes elsewhere. INVALID_ARGUMENT

@@ -73,7 +73,9 @@ struct TensorInput {
   std::vector<int64_t> shape;    // as on the wire, for the answer
   std::vector<int64_t> strides;  // as on the wire, may be empty
   int64_t bytes = 0;             // size of the storage
-  Chunks payload;                // the pieces received, not yet gathered, or one in shared memory; empty under validate_only
+  // The pieces received, not yet gathered, or one in shared memory, or on a device, where the host must not look; empty
+  // under validate_only.
+  Chunks payload;
 };
 
 struct ApplyItem {
@@ -87,7 +89,8 @@ struct ApplyItem {
   bool backward = false;  // angles negated, the factor as it is; not with inverse
   std::vector<TensorInput> tensors;
   int64_t payload_bytes = 0;
-  // Of each tensor's result: where in shared memory it goes, its size exactly; none: into the answer. Empty: none at all.
+  // Of each tensor's result: where in shared memory it goes, its size exactly; none: into the answer. Empty: none at all. On
+  // a device: where the tensor lies.
   std::vector<SharedPlace> places;
 };
 

@@ -11,6 +11,8 @@
 #include "proto/raw/crc32c.h"
 #include "proto/raw/message_writer.h"
 #include "proto/raw/payloads.h"
+#include "server/device_access.h"
+#include "server/device_store.h"
 #include "server/grpc_status.h"
 #include "server/region_access.h"
 
@@ -58,6 +60,10 @@ void Write(Array&& array, raw::Payloads* payloads, v1::Tensor* out) {
     place->set_offset_bytes(static_cast<uint64_t>(array.data.front().data - array.region->data()));
     place->set_size_bytes(static_cast<uint64_t>(array.data.front().size));
     return;
+  }
+  if (array.allocation != nullptr && !array.data.empty()) {
+    const Bytes& place = array.data.front();
+    return Write(*array.allocation, place.data - array.allocation->data(), place.size, out->mutable_device());
   }
   for (Bytes& piece : array.data) {
     payloads->AddPiece({std::move(piece.owner), piece.data, static_cast<size_t>(piece.size)});

@@ -119,6 +119,8 @@ struct Server::Impl {
   std::unique_ptr<UploadStore> uploads;
   // So may regions, in requests and answers.
   std::unique_ptr<RegionStore> regions;
+  // And what is mapped of devices' memory.
+  std::unique_ptr<DeviceStore> devices;
   ServiceContext context;
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Engine> engine;
@@ -139,9 +141,10 @@ absl::Status Server::Impl::StartEngine() {
     logger->Event(LogLevel::kInfo, "backend cannot run here",
                   {{"name", info.name}, {"reason", std::string_view(info.reason)}});
   }
-  BackendOptions devices = options.devices;
-  devices.on_device_lost = [this](const absl::Status& status) { DeviceLost(status); };
-  auto backend = options.make_backend ? options.make_backend(devices) : CreateBackend(options.backend, devices);
+  BackendOptions device_options = options.devices;
+  device_options.on_device_lost = [this](const absl::Status& status) { DeviceLost(status); };
+  auto backend =
+      options.make_backend ? options.make_backend(device_options) : CreateBackend(options.backend, device_options);
   if (!backend.ok()) return backend.status();
   if (absl::Status status = SelfTest(**backend); !status.ok()) return status;
 
@@ -155,6 +158,10 @@ absl::Status Server::Impl::StartEngine() {
                  {"runs_on", std::string_view(build.backend_description)},
                  {"self_test", std::string_view("passed")}});
   metrics = std::make_unique<Metrics>(build);
+  devices = std::make_unique<DeviceStore>(options.device_memory, SharingOf(**backend));
+  if (options.device_memory.max_handles > 0 && !devices->on()) {
+    logger->Event(LogLevel::kWarning, "no device memory is served", {{"reason", devices->why_off()}});
+  }
 
   EngineOptions engine_options;
   engine_options.worker_threads = options.worker_threads;
@@ -171,12 +178,14 @@ absl::Status Server::Impl::StartEngine() {
   });
   metrics->WatchBackend([e = engine.get()] { return e->backend().stats(); });
   metrics->WatchRegions([r = regions.get()] { return r->stats(); }, options.regions.total_bytes);
+  metrics->WatchDeviceMemory([d = devices.get()] { return d->stats(); }, options.device_memory.max_handles);
   metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 
   admission = std::make_unique<CallAdmission>(options.limits.max_inflight_requests, &metrics->inflight_requests());
   public_calls = std::make_unique<CallGroup>(admission.get(), metrics.get(), &access_log, false);
   admin_calls = std::make_unique<CallGroup>(admission.get(), metrics.get(), &access_log, true);
   context.engine = engine.get();
+  context.devices = devices.get();
   context.metrics = metrics.get();
   context.admission = admission.get();
   context.control = control.get();

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
 
+#include "server/device_store.h"
 #include "server/engine.h"
 #include "server/limits.h"
 #include "server/logging.h"
@@ -36,11 +37,12 @@ struct ServerOptions {
   int64_t cache_bytes = int64_t{1} << 30;
   UploadOptions uploads;
   RegionOptions regions;
+  DeviceStoreOptions device_memory;
   StreamOptions streams;
   int64_t pool_keep_bytes = int64_t{512} << 20;
   std::string backend = "auto";
   BackendMaker make_backend;  // a test's, instead of the backend of that name
-  BackendOptions devices;  // of the cuda backend; on_device_lost is the server's own
+  BackendOptions devices;     // of the cuda backend; on_device_lost is the server's own
   // Called once when a device's state is lost: health says NOT_SERVING, and the process is to end soon. Any thread.
   std::function<void()> on_device_lost;
   std::vector<std::string> warm;  // values as ReadWarmValue takes them

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "server/control_thread.h"
+#include "server/device_store.h"
 #include "server/engine.h"
 #include "server/limits.h"
 #include "server/method.h"
@@ -34,6 +35,7 @@ struct ServiceContext {
   Engine* engine = nullptr;
   UploadStore* const uploads;
   RegionStore* const regions;
+  DeviceStore* devices = nullptr;
   Metrics* metrics = nullptr;
   CallAdmission* admission = nullptr;
   ControlThread* control = nullptr;

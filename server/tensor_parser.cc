@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 
 #include "kernels/core/checked_math.h"
+#include "server/device_access.h"
 #include "server/grpc_status.h"
 #include "server/region_access.h"
 #include "server/upload_store.h"
@@ -133,16 +134,30 @@ absl::Status ParseUpload(const v1::Upload& message, const std::string& field, co
   return absl::OkStatus();
 }
 
+void UsePlace(const SharedPlace& place, ParsedTensor* tensor) {
+  tensor->bytes = place.size;
+  tensor->stored_piece =
+      std::make_shared<const raw::Piece>(raw::Piece{place.owner(), place.data(), static_cast<size_t>(place.size)});
+  tensor->pieces = {tensor->stored_piece.get(), 1};
+}
+
 // Finds the place in shared memory.
 absl::Status ParseShared(const v1::SharedMemory& message, const std::string& field, const ParseContext& context,
                          Sharing sharing, ParsedTensor* tensor) {
   if (sharing == Sharing::kRefused) return NotServed(field, "shared memory for anything but tensors of Apply");
   const absl::StatusOr<SharedPlace> place = ParsePlace(message, field, PlaceUse::kRead, context.regions);
   if (!place.ok()) return place.status();
-  tensor->bytes = place->size;
-  tensor->stored_piece =
-      std::make_shared<const raw::Piece>(raw::Piece{place->region, place->data(), static_cast<size_t>(place->size)});
-  tensor->pieces = {tensor->stored_piece.get(), 1};
+  UsePlace(*place, tensor);
+  return absl::OkStatus();
+}
+
+// The same on a device.
+absl::Status ParseOnDevice(const v1::DeviceMemory& message, const std::string& field, const ParseContext& context,
+                           Sharing sharing, ParsedTensor* tensor) {
+  if (sharing == Sharing::kRefused) return NotServed(field, "device memory for anything but tensors of Apply");
+  const absl::StatusOr<SharedPlace> place = ParseDevicePlace(message, field, context.regions);
+  if (!place.ok()) return place.status();
+  UsePlace(*place, tensor);
   return absl::OkStatus();
 }
 
@@ -157,7 +172,9 @@ absl::Status ParseStorage(const v1::Tensor& message, std::string_view path, int6
       if (auto status = ParseShared(message.shared_memory(), field, context, sharing, tensor); !status.ok()) return status;
       return CheckStorage(absl::StrCat(field, ".size_bytes"), needed, *tensor);
     case v1::Tensor::kDevice:
-      return NotServed(At(path, "device"), "device memory");
+      field = At(path, "device");
+      if (auto status = ParseOnDevice(message.device(), field, context, sharing, tensor); !status.ok()) return status;
+      return CheckStorage(absl::StrCat(field, ".size_bytes"), needed, *tensor);
     case v1::Tensor::kUpload:
       field = At(path, "upload");
       if (auto status = ParseUpload(message.upload(), field, context, tensor); !status.ok()) return status;

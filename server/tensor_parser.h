@@ -28,7 +28,8 @@ struct ParsedTensor {
   int64_t bytes = 0;                   // of the storage; computed from the shape when there is none
   std::span<const raw::Piece> pieces;  // of the context's payloads or stored_piece; empty when the storage is, or is absent
   std::string uploaded;                // the SHA-256, 32 bytes, of storage that was uploaded; the one piece is all of it
-  std::shared_ptr<const raw::Piece> stored_piece;  // of storage that was uploaded or lies in shared memory
+  // Of storage that was uploaded or lies in shared memory; or on a device, where the host must not look.
+  std::shared_ptr<const raw::Piece> stored_piece;
 };
 
 enum class Storage : uint8_t { kRequired, kOptional };

@@ -74,6 +74,10 @@ class Work {
   // The fingerprint of the plain window that this is another spelling of, or empty: WorkFingerprint then. `plans` as below.
   virtual std::string PlainFingerprint(std::span<const Resolved* const> /*plans*/) const { return {}; }
 
+  // Whether it works in place on a tensor that lies on a device: every step that touches it is a task that DeviceSharing
+  // names.
+  virtual bool WorksOnDevice(size_t /*input*/) const { return false; }
+
   // This work for rows [first, first + count) of the outputs' first axis alone, without inv_freq unless count is 0; null
   // where only the whole can be made.
   virtual std::shared_ptr<const Work> Rows(int64_t /*first*/, int64_t /*count*/) const { return nullptr; }

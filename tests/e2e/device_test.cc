@@ -171,5 +171,110 @@ TEST(FakeDevicePhasordTest, ALostDeviceEndsTheProcessWithACodeOfItsOwn) {
   EXPECT_THAT(server.Log(), HasSubstr("fakeErrorIllegalAddress"));
 }
 
+// ---- Tensors that stay on the device, with the server in this process, where the test is the program that owns them.
+
+struct ServerOnDevice {
+  explicit ServerOnDevice(int64_t handles, std::vector<std::string> listen = {"127.0.0.1:0"})
+      : driver(std::make_shared<cuda::FakeDriver>(cuda::FakeOptions{})) {
+    ServerOptions options = LoopbackOptions();
+    options.listen = std::move(listen);
+    options.device_memory.max_handles = handles;
+    options.device_memory.lease = std::chrono::milliseconds(200);
+    options.make_backend = [driver = driver](const BackendOptions& devices) {
+      return cuda::MakeCudaBackend(driver, *CreateBackend("cpu"), devices);
+    };
+    server = std::make_unique<TestServer>(options);
+  }
+  v1::ApplyResponse Apply(const v1::ApplyRequest& request) const {
+    grpc::ClientContext context;
+    v1::ApplyResponse response;
+    const grpc::Status status = server->position().Apply(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    if (response.results().empty()) response.add_results()->mutable_status()->set_code(status.error_code());
+    return response;
+  }
+
+  std::shared_ptr<cuda::FakeDriver> driver;
+  std::unique_ptr<TestServer> server;
+};
+
+v1::ApplyRequest OnDevice(v1::ApplyRequest request, const std::string& handle, uint64_t offset) {
+  v1::Tensor* tensor = request.mutable_items(0)->mutable_tensors(0);
+  const uint64_t size = tensor->data().size();
+  tensor->mutable_device()->set_handle(handle);
+  tensor->mutable_device()->set_offset_bytes(offset);
+  tensor->mutable_device()->set_size_bytes(size);
+  return request;
+}
+
+std::string ReasonOf(const google::rpc::Status& status) {
+  google::rpc::ErrorInfo info;
+  for (const auto& detail : status.details()) detail.UnpackTo(&info);
+  return info.reason();
+}
+
+TEST(DeviceMemoryTest, ATensorIsWorkedOnWhereItIs) {
+  const ServerOnDevice on(4);
+  const v1::ApplyRequest sent = Request({33});
+  const std::string bytes = sent.items(0).tensors(0).data();
+  const v1::ApplyResponse expected = on.Apply(sent);
+  const std::string handle = on.driver->Export(0, static_cast<int64_t>(bytes.size()) + 4096);
+  on.driver->Write(handle, std::string(4096, 'x') + bytes);
+  const v1::ApplyResponse got = on.Apply(OnDevice(sent, handle, 4096));
+  ASSERT_EQ(got.results(0).status().code(), 0) << got.results(0).status().message();
+  EXPECT_TRUE(on.driver->Read(handle) == std::string(4096, 'x') + expected.results(0).tensors(0).data());
+  EXPECT_EQ(got.results(0).fingerprint(), expected.results(0).fingerprint());
+  EXPECT_EQ(got.results(0).backend(), "cuda");
+  const v1::Tensor& tensor = got.results(0).tensors(0);
+  EXPECT_TRUE(tensor.has_device());
+  EXPECT_FALSE(tensor.has_data());
+  EXPECT_EQ(tensor.device().handle(), handle);
+  EXPECT_LT(got.ByteSizeLong(), 500u);
+  EXPECT_EQ(on.server->Metric("phasor_device_memory_handles_capacity"), 4);
+  EXPECT_EQ(on.server->Metric("phasor_device_memory_opens_total{result=\"mapped\"}"), 1);
+  EXPECT_EQ(on.server->Metric("phasor_device_memory_opens_total{result=\"found\"}"), 1);
+  // Nobody uses it any more.
+  EXPECT_TRUE(on.server->AwaitMetric("phasor_device_memory_handles", [](double value) { return value == 0; }));
+  EXPECT_EQ(on.driver->opened(), 0);
+}
+
+TEST(DeviceMemoryTest, NotServedUnlessAskedFor) {
+  const ServerOnDevice off(0);
+  const std::string handle = off.driver->Export(0, 1 << 20);
+  const v1::ApplyResponse refused = off.Apply(OnDevice(Request({33}), handle, 0));
+  EXPECT_EQ(refused.results(0).status().code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(refused.results(0).status().message(), HasSubstr("items[0].tensors[0].device"));
+  EXPECT_THAT(refused.results(0).status().message(), HasSubstr("--cuda-ipc-handles is 0"));
+  EXPECT_EQ(off.driver->opened(), 0);
+
+  // A flag without a device: calls hear why, and so does the log.
+  ServerOptions options = LoopbackOptions();
+  options.backend = "cpu";
+  options.device_memory.max_handles = 4;
+  TestServer cpu(options);
+  EXPECT_THAT(cpu.log(),
+              testing::Contains(testing::AllOf(HasSubstr("no device memory is served"), HasSubstr("no devices"))));
+  grpc::ClientContext context;
+  v1::ApplyResponse response;
+  ASSERT_TRUE(cpu.position().Apply(&context, OnDevice(Request({33}), handle, 0), &response).ok());
+  EXPECT_EQ(response.results(0).status().code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(response.results(0).status().message(), HasSubstr("has no devices"));
+}
+
+TEST(DeviceMemoryTest, CallersFromTheNetworkAreRefused) {
+  const std::string address = OwnAddress();
+  if (address.empty()) GTEST_SKIP() << "this machine has no address but loopback";
+  const ServerOnDevice on(4, {"127.0.0.1:0", absl::StrCat(address, ":0")});
+  const std::string handle = on.driver->Export(0, 1 << 20);
+  const auto channel =
+      grpc::CreateChannel(absl::StrCat(address, ":", (*on.server)->ports()[1]), grpc::InsecureChannelCredentials());
+  grpc::ClientContext context;
+  v1::ApplyResponse response;
+  ASSERT_TRUE(v1::PositionService::NewStub(channel)->Apply(&context, OnDevice(Request({33}), handle, 0), &response).ok());
+  EXPECT_EQ(response.results(0).status().code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(ReasonOf(response.results(0).status()), "NOT_LOCAL");
+  EXPECT_EQ(on.driver->opened(), 0);
+}
+
 }  // namespace
 }  // namespace phasor::server

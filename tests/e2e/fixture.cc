@@ -1,5 +1,8 @@
 #include "tests/e2e/fixture.h"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
@@ -7,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace phasor::server {
@@ -96,6 +100,20 @@ grpc::health::v1::HealthCheckResponse::ServingStatus CheckHealth(const std::shar
   const grpc::Status status = grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response);
   if (!status.ok()) return grpc::health::v1::HealthCheckResponse::SERVICE_UNKNOWN;
   return response.status();
+}
+
+std::string OwnAddress() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  std::string found;
+  for (const ifaddrs* each = all; each != nullptr && found.empty(); each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+    const uint32_t host = ntohl(reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr.s_addr);
+    if (host >> 24 == 127) continue;
+    found = absl::StrCat(host >> 24, ".", (host >> 16) & 255, ".", (host >> 8) & 255, ".", host & 255);
+  }
+  freeifaddrs(all);
+  return found;
 }
 
 }  // namespace phasor::server

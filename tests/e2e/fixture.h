@@ -26,6 +26,9 @@ ServerOptions LoopbackOptions();
 // A channel to 127.0.0.1:`port` with its own connection and no limits of its own.
 std::shared_ptr<grpc::Channel> Connect(int port);
 
+// An address of this machine that is no loopback one, or nothing.
+std::string OwnAddress();
+
 class TestServer {
  public:
   explicit TestServer(ServerOptions options = LoopbackOptions());

@@ -1,6 +1,4 @@
 // Shared memory from outside: who may use it, how much and for how long, through a Unix socket and loopback TCP.
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <array>
@@ -209,21 +207,6 @@ TEST(SharedMemoryOffTest, EveryCallSaysSo) {
   ASSERT_TRUE(applied.ok()) << applied.status();
   EXPECT_EQ(applied->message.results(0).status().code(), 12);
   EXPECT_EQ(applied->message.results(1).status().code(), 12);
-}
-
-// An address of this machine that is no loopback one, or nothing.
-std::string OwnAddress() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {};
-  std::string found;
-  for (const ifaddrs* each = all; each != nullptr && found.empty(); each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    const uint32_t host = ntohl(reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr.s_addr);
-    if (host >> 24 == 127) continue;
-    found = absl::StrCat(host >> 24, ".", (host >> 16) & 255, ".", (host >> 8) & 255, ".", host & 255);
-  }
-  freeifaddrs(all);
-  return found;
 }
 
 // Where the machine has a network: a caller who comes through it is refused, though it is this very process.

@@ -1,10 +1,13 @@
 // The request parser on any bytes: what it accepts keeps the promises of server/request.h, what it refuses is told in full.
 // Input: one byte that chooses the method (one bit) and the longest slice (the rest), then the message's bytes, in which 32
-// times 'w' stands for the name of a region that can be written and 32 times 'r' for that of a read-only one.
+// times 'w' stands for the name of a region that can be written and 32 times 'r' for that of a read-only one. 64 times 'd'
+// is the handle of an allocation on device 0.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -14,6 +17,7 @@
 #include "google/protobuf/stubs/logging.h"
 
 #include "server/bias_parser.h"
+#include "server/device_store.h"
 #include "server/grpc_status.h"
 #include "server/region_access.h"
 #include "server/request_parser.h"
@@ -42,6 +46,19 @@ void Require(bool holds, const char* what) {
   std::abort();
 }
 
+// Device 0 with one allocation, at an address that nobody may look at.
+class OneAllocation final : public DeviceSharing {
+ public:
+  static constexpr int64_t kBytes = int64_t{48} << 10;
+  std::vector<int> devices() const override { return {0}; }
+  absl::StatusOr<DeviceMapping> Open(int device, std::string_view handle) const override {
+    Require(device == 0 && handle.size() == kDeviceHandleBytes, "only what could be is asked for");
+    if (handle.find_first_not_of('d') != std::string_view::npos) return absl::InvalidArgumentError("no such allocation");
+    return DeviceMapping{reinterpret_cast<std::byte*>(uintptr_t{1} << 46), kBytes};
+  }
+  void Close(int, std::byte*) const override {}
+};
+
 // What shared memory there is.
 class SharedRegions {
  public:
@@ -56,6 +73,10 @@ class SharedRegions {
     Replace('r', read_only_->name(), bytes);
   }
   bool Holds(const SharedPlace& place) const {
+    if (place.allocation != nullptr) {
+      return place.region == nullptr && place.offset >= 0 && place.offset % 64 == 0 && place.size >= 1 &&
+             place.size <= OneAllocation::kBytes - place.offset;
+    }
     return place.region == writable_ && place.offset >= 0 && place.offset % 64 == 0 && place.size >= 1 &&
            place.size <= kBytes - place.offset;
   }
@@ -75,7 +96,8 @@ class SharedRegions {
   }
 
   RegionStore store_{Options()};
-  RegionAccess access_ = RegionAccessOf(&store_, "unix:");
+  DeviceStore devices_{{.max_handles = 4, .lease = std::chrono::hours(1)}, std::make_shared<OneAllocation>()};
+  RegionAccess access_ = RegionAccessOf(&store_, "unix:", &devices_);
   std::shared_ptr<Region> writable_, read_only_;
 };
 const SharedRegions& Regions() {
@@ -126,6 +148,9 @@ void CheckItem(const PrecomputeItem& item, std::vector<SharedPlace>& written) {
 }
 
 void CheckItem(const ApplyItem& item, std::vector<SharedPlace>& written) {
+  for (size_t t = 0; item.work != nullptr && t < item.places.size(); ++t) {
+    Require(item.places[t].allocation == nullptr || item.work->WorksOnDevice(t), "work that is done on a device");
+  }
   for (const SharedPlace& place : item.places) {
     if (!place) continue;
     Require(Regions().Holds(place), "a tensor's place");
@@ -138,10 +163,14 @@ void CheckItem(const ApplyItem& item, std::vector<SharedPlace>& written) {
     Require(item.positions.count == (item.per_batch ? t.batch * t.sequence : t.sequence), "one position per token");
     Require(t.head_dim == rope.head_dim, "head_dim");
     Require(t.payload.empty() || TotalSize(t.payload) == t.bytes, "the storage's size");
+    const auto number = static_cast<size_t>(&t - item.tensors.data());
+    const bool on_device = number < item.places.size() && item.places[number].allocation != nullptr;
+    if (on_device) Require(t.payload.empty() || t.payload.front().data == item.places[number].data(), "it is in place");
     if (t.batch * t.sequence * t.heads == 0) continue;
     const int64_t end =
         (t.batch - 1) * t.batch_stride + (t.sequence - 1) * t.sequence_stride + (t.heads - 1) * t.head_stride + t.head_dim;
     Require(end * SizeOf(t.dtype) <= t.bytes, "the last element lies inside the storage");
+    if (on_device) continue;
     for (const Bytes& piece : t.payload)
       Require(piece.size == 0 || piece.data[piece.size - 1] <= std::byte{255}, "readable");
   }
@@ -163,7 +192,8 @@ void Check(const absl::StatusOr<V>& batch) {
   }
   for (size_t i = 0; i < written.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const bool apart = written[i].offset + written[i].size <= written[j].offset ||
+      const bool apart = (written[i].region == nullptr) != (written[j].region == nullptr) ||
+                         written[i].offset + written[i].size <= written[j].offset ||
                          written[j].offset + written[j].size <= written[i].offset;
       Require(apart, "ranges that are written are apart");
     }

@@ -42,7 +42,7 @@ class ApplyHarness {
     v1::ApplyRequest request;
     for (const v1::ApplyItem& item : items) *request.add_items() = item;
     std::mt19937_64 random(7);
-    auto parsed = RequestParser(Limits()).ParseApply(raw::Split(request.SerializeAsString(), 5, random));
+    auto parsed = RequestParser(Limits()).ParseApply(raw::Split(request.SerializeAsString(), 5, random), access);
     ApplyResult failed;
     failed.status = parsed.status();
     std::vector<ApplyResult> whole(1);
@@ -78,6 +78,8 @@ class ApplyHarness {
   }
 
   Engine& engine() { return *engine_; }
+
+  const RegionAccess* access = nullptr;  // memory that calls may name
 
  private:
   static std::unique_ptr<Backend> Made(std::string_view name) {

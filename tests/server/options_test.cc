@@ -144,7 +144,8 @@ TEST(ParseOptionsTest, WrongValuesExitTwoAndSayWhatIsAllowed) {
       {"--cpu-target=mmx", "auto, "},         {"--no-such-flag", "--no-such-flag"},
       {"--rpc-threads=65", "0 to 64"},        {"--cuda-devices=0,x", "0,2"},
       {"--cuda-devices=-1", "all, or"},       {"--cuda-out-of-memory=wait", "cpu, refuse"},
-      {"--cuda-min-bytes=1MB", "KiB, MiB"},
+      {"--cuda-min-bytes=1MB", "KiB, MiB"},   {"--cuda-ipc-handles=-1", "0 to 4096"},
+      {"--cuda-ipc-lease=soon", "250ms"},
   };
   for (const auto& [flag, allowed] : cases) {
     const ParsedOptions parsed = Parse({flag});
@@ -165,6 +166,11 @@ TEST(ParseOptionsTest, Devices) {
   EXPECT_EQ(devices.min_device_bytes, 64 << 10);
   EXPECT_FALSE(devices.cpu_when_out_of_memory);
   EXPECT_TRUE(Parse({"--cuda-devices=all"}).options->server.devices.devices.empty());
+  EXPECT_EQ(parsed.options->server.device_memory.max_handles, 0);
+  const ParsedOptions shared = Parse({"--cuda-ipc-handles=64", "--cuda-ipc-lease=250ms"});
+  ASSERT_TRUE(shared.options) << shared.text;
+  EXPECT_EQ(shared.options->server.device_memory.max_handles, 64);
+  EXPECT_EQ(shared.options->server.device_memory.lease, std::chrono::milliseconds(250));
 }
 
 TEST(ParseOptionsTest, VariablesCountAndFlagsWin) {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 
 #include "tests/server/parse_text.h"
+#include "tests/server/storage_ways.h"
 
 namespace phasor::server {
 namespace {
@@ -233,45 +233,6 @@ TEST_F(RegionAccessTest, TablesAndBiases) {
   EXPECT_THAT(std::string(two.status().message()), testing::HasSubstr("items[1].output"));
 }
 
-// Every way to a tensor or a range of shared memory in a message of type `type`.
-void Ways(const google::protobuf::Descriptor* type, std::vector<const google::protobuf::FieldDescriptor*>* way,
-          std::vector<std::vector<const google::protobuf::FieldDescriptor*>>* ways) {
-  for (int i = 0; i < type->field_count(); ++i) {
-    const auto* field = type->field(i);
-    if (field->message_type() == nullptr || way->size() > 6) continue;
-    if (std::find(way->begin(), way->end(), field) != way->end()) continue;
-    way->push_back(field);
-    if (field->message_type() == v1::SharedMemory::descriptor()) {
-      ways->push_back(*way);
-    } else {
-      Ways(field->message_type(), way, ways);
-    }
-    way->pop_back();
-  }
-}
-
-// `base` with a range in the field that `way` leads to.
-template <typename M>
-M WithPlace(const M& base, const std::vector<const google::protobuf::FieldDescriptor*>& way, const v1::SharedMemory& place) {
-  M request = base;
-  google::protobuf::Message* at = &request;
-  for (const auto* field : way) {
-    const auto* reflection = at->GetReflection();
-    if (!field->is_repeated()) {
-      at = reflection->MutableMessage(at, field);
-    } else {
-      at = reflection->FieldSize(*at, field) > 0 ? reflection->MutableRepeatedMessage(at, field, 0)
-                                                 : reflection->AddMessage(at, field);
-    }
-    if (at->GetDescriptor() == v1::Tensor::descriptor()) {
-      auto* tensor = static_cast<v1::Tensor*>(at);
-      tensor->set_dtype(tensor->dtype() == v1::DTYPE_UNSPECIFIED ? v1::DTYPE_F32 : tensor->dtype());
-    }
-  }
-  at->CopyFrom(place);
-  return request;
-}
-
 // Shared memory in every field of every request that can have it, where the server shares none, and where the name is
 // nobody's: always an error, and the error of a field whose turn comes is the right one.
 TEST_F(RegionAccessTest, EveryFieldOfEveryRequest) {
@@ -286,9 +247,9 @@ TEST_F(RegionAccessTest, EveryFieldOfEveryRequest) {
   const RequestParser parser({});
   size_t seen = 0;
   const auto check = [&](const auto& base, const auto& parse) {
-    std::vector<const google::protobuf::FieldDescriptor*> way;
-    std::vector<std::vector<const google::protobuf::FieldDescriptor*>> ways;
-    Ways(base.GetDescriptor(), &way, &ways);
+    Way way;
+    std::vector<Way> ways;
+    Ways(base.GetDescriptor(), v1::SharedMemory::descriptor(), &way, &ways);
     EXPECT_FALSE(ways.empty());
     for (const auto& to : ways) {
       const grpc::ByteBuffer bytes = ToWire(WithPlace(base, to, place));
