@@ -196,13 +196,20 @@ absl::StatusOr<bool> TryClamped(Search& search, const BiasCurve& curve) {
 }
 
 absl::StatusOr<bool> TryLearned(Search& search, const BiasCurve& curve) {
+  // A matrix has a distance in several rows; of a vector the rows of a table say nothing, and are not worth much room.
+  constexpr int64_t kMostNumbers = 65536;
+  const bool any_numbers = search.view.queries < 2;
+  if (any_numbers && curve.heads * curve.count > kMostNumbers) return false;
   const auto fit = OneBucketEach(curve, 0);
   if (!fit) return false;
   BiasCandidate candidate{.spec = fit->spec, .confidence = 0.3};
   candidate.note =
       "one number for every distance and head: any bias by distance can be written so. The numbers follow no rule "
       "known here; they may be learned";
-  return search.Try(curve, candidate);
+  auto good = search.Try(curve, candidate);
+  if (!good.ok() || !*good) return good;
+  search.diagnosis.hypotheses.back().any_numbers = any_numbers;
+  return !any_numbers;
 }
 
 }  // namespace

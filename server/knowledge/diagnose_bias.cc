@@ -108,6 +108,11 @@ absl::StatusOr<Diagnosis> DiagnoseSlopes(const Backend& backend, const DiagnoseI
   for (Hypothesis& hypothesis : diagnosis.hypotheses) {
     hypothesis.content = InputContent::kSlopes;
     hypothesis.layout = "one slope a head";
+    const auto* alibi = std::get_if<AlibiSpec>(&hypothesis.spec.spec);
+    if (alibi != nullptr && !alibi->slopes.empty()) {  // no rule makes them: they are what was given
+      hypothesis.any_numbers = true;
+      hypothesis.confidence = std::min(hypothesis.confidence, 0.2);
+    }
     hypothesis.first_position = 0;
   }
   SortAndCut(input.max_hypotheses, diagnosis);

@@ -100,8 +100,9 @@ void Write(const Fault& fault, v1::Fault* message) {
 
 std::string Verdict(const Diagnosis& diagnosis) {
   const auto title = [](const Hypothesis& hypothesis) { return SchemeOf(hypothesis.spec.spec).card->title; };
-  const auto right = std::find_if(diagnosis.hypotheses.begin(), diagnosis.hypotheses.end(),
-                                  [](const Hypothesis& hypothesis) { return hypothesis.reproduces; });
+  const auto right =
+      std::find_if(diagnosis.hypotheses.begin(), diagnosis.hypotheses.end(),
+                   [](const Hypothesis& hypothesis) { return hypothesis.reproduces && !hypothesis.any_numbers; });
   const auto first = diagnosis.hypotheses.begin();
   std::string text;
   if (diagnosis.hypotheses.empty()) {
@@ -112,6 +113,8 @@ std::string Verdict(const Diagnosis& diagnosis) {
     text =
         Cat(title(*right), right->max_ulps == 0 ? ": the spec makes every value again, bit for bit."
                                                 : ": the spec makes every value again within one unit in the last place.");
+  } else if (first->any_numbers) {
+    text = Cat("Unknown: no rule known here makes these numbers. ", title(*first), " could hold them, as it could any.");
   } else {
     text =
         absl::StrFormat("Unknown: the nearest is %s, off by up to %.3g.", std::string(title(*first)), first->max_difference);

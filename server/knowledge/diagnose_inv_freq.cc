@@ -41,19 +41,27 @@ struct Found {
   CanonicalSpec spec;
   Difference difference;
   std::string note;
+  bool any_numbers = false;
 };
 
+// More entries are no head's: the widest has half as many pairs. A search of schedules takes a few milliseconds an entry.
+constexpr size_t kMostEntries = 4096;
+constexpr std::string_view kAsTheyAre = "the frequencies as they are, which follow no schedule known here";
+
+bool IsCancelled(const CancelFlag* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+
 // Candidates beside the values, those that make them first.
-std::vector<Found> Match(const InputTensor& tensor, const std::vector<Candidate>& candidates) {
+std::vector<Found> Match(const InputTensor& tensor, const std::vector<Candidate>& candidates, const CancelFlag* cancel) {
   std::vector<Found> found;
   for (const Candidate& candidate : candidates) {
+    if (IsCancelled(cancel)) break;
     auto canonical = Canonicalize(candidate.spec);
     if (!canonical.ok()) continue;
     const auto resolved = Resolve(*canonical, candidate.sequence_length, Precision::kExact);
     if (!resolved.ok() || !std::holds_alternative<AnglePlan>(resolved->plan)) continue;
     const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
     if (plan.inv_freq.size() != tensor.values.size()) continue;
-    found.push_back({*std::move(canonical), CompareFrequencies(tensor, plan), candidate.note});
+    found.push_back({*std::move(canonical), CompareFrequencies(tensor, plan), candidate.note, candidate.note == kAsTheyAre});
   }
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return a.difference.max_ulps < b.difference.max_ulps && !a.difference.reproduces();
@@ -62,7 +70,7 @@ std::vector<Found> Match(const InputTensor& tensor, const std::vector<Candidate>
 }
 
 bool Makes(const InputTensor& tensor, const Candidate& candidate) {
-  const std::vector<Found> found = Match(tensor, {candidate});
+  const std::vector<Found> found = Match(tensor, {candidate}, nullptr);
   return !found.empty() && found[0].difference.reproduces();
 }
 
@@ -113,13 +121,21 @@ absl::StatusOr<Diagnosis> DiagnoseInvFreq(const Backend&, const DiagnoseInput& i
     AddFault(diagnosis, "not_finite", absl::StrCat("entry ", i, " is no frequency: ", tensor.values[i]), 1);
     return diagnosis;
   }
+  if (tensor.values.size() > kMostEntries && !input.expected) {
+    diagnosis.observations.push_back(
+        absl::StrCat(tensor.values.size(), " entries: schedules are looked for in up to ", kMostEntries));
+    return diagnosis;
+  }
   std::vector<Candidate> candidates;
   if (input.expected) candidates.push_back({input.expected->spec, input.sequence_length, "as expected"});
   for (double more : {0.0, 6e-8}) {
+    if (tensor.values.size() > kMostEntries || IsCancelled(input.cancel)) break;
     for (Candidate& candidate : RopeCandidates(ListOf(tensor, more))) candidates.push_back(std::move(candidate));
   }
-  candidates.push_back({GivenFrequencies(tensor.values), std::nullopt, "the frequencies as they are"});
-  for (Found& found : Match(tensor, candidates)) {
+  candidates.push_back({GivenFrequencies(tensor.values), std::nullopt, std::string(kAsTheyAre)});
+  std::vector<Found> matches = Match(tensor, candidates, input.cancel);
+  if (IsCancelled(input.cancel)) return absl::CancelledError("diagnose: cancelled");
+  for (Found& found : matches) {
     if (static_cast<int64_t>(diagnosis.hypotheses.size()) >= input.max_hypotheses) break;
     Hypothesis h;
     h.spec = std::move(found.spec);
@@ -128,13 +144,14 @@ absl::StatusOr<Diagnosis> DiagnoseInvFreq(const Backend&, const DiagnoseInput& i
     h.max_ulps = found.difference.max_ulps;
     h.max_difference = found.difference.max_difference;
     h.reproduces = found.difference.reproduces();
-    h.confidence = h.reproduces ? 0.95 : 0.1;
+    h.any_numbers = found.any_numbers;
+    h.confidence = h.any_numbers ? 0.2 : h.reproduces ? 0.95 : 0.1;
     h.note = std::move(found.note);
     diagnosis.hypotheses.push_back(std::move(h));
   }
   if (input.expected) {
     AgainstExpected(input, diagnosis);
-  } else {
+  } else if (tensor.values.size() <= kMostEntries) {
     CheckRounded(tensor, diagnosis);
     const auto* rope = diagnosis.hypotheses.empty() ? nullptr : std::get_if<RopeSpec>(&diagnosis.hypotheses[0].spec.spec);
     const auto* yarn = rope == nullptr ? nullptr : std::get_if<YarnSchedule>(&rope->schedule);

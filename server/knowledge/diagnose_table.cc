@@ -92,6 +92,7 @@ double Worth(const Diagnosis& diagnosis) {
   constexpr double kRule = 0.5;  // confidence from which a hypothesis says more than the numbers themselves
   double worth = 0;
   for (const Hypothesis& hypothesis : diagnosis.hypotheses) {
+    if (hypothesis.any_numbers) continue;
     const double rank = !hypothesis.reproduces ? 0 : hypothesis.confidence >= kRule ? 3 : 1;
     worth = std::max(worth, rank + hypothesis.confidence);
     if (hypothesis.computed != "exact" && hypothesis.computed != "compat_f32")
@@ -119,6 +120,10 @@ absl::StatusOr<Diagnosis> DiagnoseTable(const Backend& backend, const DiagnoseIn
     with.table.content = content;
     auto diagnosis = IsBias(content) ? DiagnoseBias(backend, with) : DiagnoseAngles(backend, with);
     if (!diagnosis.ok()) return diagnosis;
+    // That a matrix of nobody knows what is a learned bias is no explanation of it.
+    if (input.table.tensors.front().shape.size() > 1) {
+      std::erase_if(diagnosis->hypotheses, [](const Hypothesis& hypothesis) { return hypothesis.any_numbers; });
+    }
     const bool sure = Worth(*diagnosis) > 3.5;
     if (!best || Worth(*diagnosis) > Worth(*best)) best = *std::move(diagnosis);
     if (sure) break;

@@ -28,7 +28,8 @@ struct Hypothesis {
   double confidence = 0;                   // 0 … 1
   double max_ulps = 0;                     // of the table's type, against what the spec makes
   double max_difference = 0;
-  bool reproduces = false;  // max_ulps ≤ 1
+  bool reproduces = false;   // max_ulps ≤ 1
+  bool any_numbers = false;  // it keeps as many numbers as the table has: whatever they are, it makes them again
   std::string note;
 };
 

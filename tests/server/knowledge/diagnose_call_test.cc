@@ -224,5 +224,67 @@ TEST_F(DiagnoseCall, SymptomsByNameAndWords) {
   Refused("symptom");
 }
 
+// Numbers that depend on the index alone, about normal.
+std::vector<float> Noise(size_t count, uint64_t state = 88172645463325252u) {
+  std::vector<float> values(count);
+  for (float& value : values) {
+    double sum = 0;
+    for (int i = 0; i < 4; ++i) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      sum += static_cast<double>(static_cast<int64_t>(state)) * 0x1p-63;
+    }
+    value = static_cast<float>(sum);
+  }
+  return values;
+}
+
+TEST_F(DiagnoseCall, NoiseIsUnknownAndNotAnyBias) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{512, 64}, {8, 300}, {2, 9}}) {
+    request_.Clear();
+    Add(shape, Noise(static_cast<size_t>(shape[0] * shape[1])), v1::TABLE_CONTENT_UNSPECIFIED);
+    const v1::DiagnoseResponse answer = Unknown();
+    EXPECT_THAT(answer.verdict(), testing::StartsWith("Unknown")) << shape[0];
+    EXPECT_LT(answer.ByteSizeLong(), 100000u) << "no table comes back as somebody's weights";
+  }
+}
+
+TEST_F(DiagnoseCall, ATableThatIsNearlyRopeHasItAsTheNearest) {
+  std::vector<float> values = Noise(512 * 32);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double angle = static_cast<double>(i / 32) * std::pow(10000.0, -static_cast<double>(i % 32) / 32);
+    values[i] = static_cast<float>(std::cos(angle) + 1e-4 * values[i]);
+  }
+  Add({512, 32}, values, v1::TABLE_CONTENT_UNSPECIFIED);
+  const v1::DiagnoseResponse answer = Unknown();
+  ASSERT_GE(answer.hypotheses_size(), 1);
+  EXPECT_THAT(answer.hypotheses(0).scheme(), testing::StartsWith("rope"));
+  EXPECT_THAT(answer.verdict(), testing::StartsWith("Unknown: the nearest is RoPE"));
+}
+
+TEST_F(DiagnoseCall, GivenFrequenciesAreNoExplanation) {
+  std::vector<float> values = Noise(48);
+  for (float& value : values) value = std::fabs(value);
+  Add({48}, values, v1::TABLE_CONTENT_UNSPECIFIED);
+  const auto answer = Call();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->verdict(), testing::StartsWith("Unknown"));
+  for (const v1::Hypothesis& hypothesis : answer->hypotheses()) EXPECT_LE(hypothesis.confidence(), 0.3);
+}
+
+TEST_F(DiagnoseCall, LongVectorsAreNotSearchedAndCancelledOnesEnd) {
+  std::vector<float> values = Noise(200000);
+  for (float& value : values) value = std::fabs(value);
+  Add({200000}, values, v1::TABLE_CONTENT_UNSPECIFIED);
+  const auto answer = Call();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->verdict(), testing::StartsWith("Unknown"));
+  EXPECT_LT(answer->ByteSizeLong(), 100000u);
+  request_.Clear();
+  values.resize(4096);
+  Add({4096}, values, v1::TABLE_CONTENT_INV_FREQ);
+  const CancelFlag cancel{true};
+  EXPECT_EQ(Diagnose({*backend_, &cancel, limits_}, request_).status().code(), absl::StatusCode::kCancelled);
+}
+
 }  // namespace
 }  // namespace phasor::server
