@@ -145,8 +145,8 @@ absl::StatusOr<DistillErrors> Measure(const Backend& backend, const DistillSampl
   return errors;
 }
 
-absl::StatusOr<Perceptron> Series(const Grid& values, int64_t terms, const CancelFlag* cancel) {
-  auto weights = FitSeries(values, terms, cancel);
+absl::StatusOr<Perceptron> Series(const Grid& values, int64_t terms, DistillListener listener, const CancelFlag* cancel) {
+  auto weights = FitSeries(values, terms, listener, cancel);
   if (!weights.ok()) return weights.status();
   PerceptronLayer layer;
   layer.inputs = terms;
@@ -191,7 +191,7 @@ absl::StatusOr<Distilled> Distill(const Backend& backend, const Side& side, cons
     perceptron = std::move(trained->perceptron);
     out.steps = trained->steps;
   } else {
-    auto series = Series(samples.values, options.terms, cancel);
+    auto series = Series(samples.values, options.terms, listener, cancel);
     if (!series.ok()) return series.status();
     perceptron = *std::move(series);
   }

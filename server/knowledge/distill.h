@@ -30,6 +30,7 @@ enum class DistillForm : uint8_t {
 // Limits of what is asked for; they bound memory (about 250 MB) and time (a minute of one core).
 inline constexpr int64_t kMaxDistillCount = 65536;
 inline constexpr int64_t kMaxDistillNumbers = int64_t{1} << 22;  // count × columns, and count × hidden
+inline constexpr int64_t kMaxDistillColumns = 65536;             // outputs of a layer that a spec can have
 inline constexpr int64_t kMaxDistillHidden = 512;
 inline constexpr int64_t kMaxDistillTerms = 4096;
 inline constexpr int64_t kMaxDistillSteps = 100000;
@@ -58,6 +59,8 @@ struct DistillSamples {
 
 // Numbers of a row that is fitted.
 int64_t SampleColumns(const Side& side);
+// "1 column", "2 columns".
+std::string ColumnsText(int64_t columns);
 // The range to fit. `first` 0: where the side begins. `count` 0: a table's rows, else 512, cut to the limits. Errors:
 // INVALID_ARGUMENT with a SpecError at "first_position", "count", or below the side; so are those of SamplesOf.
 absl::StatusOr<RowWindow> ChooseSamples(const Side& side, int64_t first, int64_t count);
@@ -65,7 +68,7 @@ absl::StatusOr<DistillSamples> SamplesOf(const Backend& backend, const Side& sid
 
 struct DistillProgress {
   DistillForm form = DistillForm::kPerceptron;
-  int64_t step = 0, steps = 0;  // done; at most
+  int64_t step = 0, steps = 0;  // done; at most. Of a series rows, whose errors are not known yet
   double rms_error = 0, max_error = 0;
 };
 // Called a few times a second; nothing that it does changes the fit.

@@ -67,9 +67,9 @@ absl::Status ReadPerceptron(const v1::DistillRequest& request, int64_t count, in
   const double most_steps =
       std::floor(static_cast<double>(kMaxDistillWork) / PerceptronWork(count, columns, options->hidden, 1));
   const int64_t most = std::clamp<int64_t>(static_cast<int64_t>(most_steps), 0, kMaxDistillSteps);
-  const std::string size = Cat(count, " positions, ", columns, " columns and a width of ", options->hidden);
+  const std::string size = Cat(count, " positions, ", ColumnsText(columns), " and a width of ", options->hidden);
   if (most == 0)
-    return InvalidField("hidden", Cat(options->hidden), Cat("less for ", count, " positions of ", columns, " columns"));
+    return InvalidField("hidden", Cat(options->hidden), Cat("less for ", count, " positions of ", ColumnsText(columns)));
   options->steps = request.steps() == 0 ? std::min(options->steps, most) : request.steps();
   if (options->steps > most) return InvalidField("steps", Cat(options->steps), Cat("1 … ", most, " for ", size));
   return absl::OkStatus();
@@ -81,7 +81,7 @@ absl::Status ReadSeries(const v1::DistillRequest& request, int64_t count, int64_
   options->terms = request.terms() == 0 ? std::min(options->terms, most) : request.terms();
   if (options->terms <= most) return absl::OkStatus();
   return InvalidField("terms", Cat(options->terms),
-                      Cat("1 … ", most, " for ", count, " positions of ", columns, " columns"));
+                      Cat("1 … ", most, " for ", count, " positions of ", ColumnsText(columns)));
 }
 
 void AddWeight(const std::string& name, const WeightRef& weight, v1::EncodingSpec* message) {

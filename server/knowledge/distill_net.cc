@@ -52,8 +52,9 @@ double PowerOfTwoNear(double size) {
 
 }  // namespace
 
-TrainingNet::TrainingNet(const Grid& values, int64_t hidden)
-    : rows_(values.rows),
+TrainingNet::TrainingNet(const Grid& values, int64_t hidden, const CancelFlag* cancel)
+    : cancel_(cancel),
+      rows_(values.rows),
       columns_(values.columns),
       hidden_(hidden),
       width_(PaddedToLanes(hidden)),
@@ -131,6 +132,7 @@ void TrainingNet::Forward(const std::vector<double>& parameters) {
 // units; later it stays, since it is part of what is minimised.
 bool TrainingNet::SolveLast() {
   for (;;) {
+    if (cancelled()) return false;
     std::fill(gram_.begin(), gram_.end(), 0.0);
     AddProduct(wide_, wide_, rows_, {a2_.data(), 1, wide_}, a2_.data(), wide_, gram_.data(), wide_);
     for (int64_t j = 0; j <= hidden_; ++j) gram_[j * wide_ + j] += ridge_;
@@ -139,6 +141,7 @@ bool TrainingNet::SolveLast() {
     ridge_ *= 10;
   }
   settled_ = true;
+  if (cancelled()) return false;
   std::fill(last_.begin(), last_.end(), 0.0);
   AddProduct(wide_, across_, rows_, {a2_.data(), 1, wide_}, target_.data(), across_, last_.data(), across_);
   SolveCholesky(hidden_ + 1, wide_, gram_.data(), across_, across_, last_.data());
@@ -164,7 +167,7 @@ bool TrainingNet::Measure(NetError* error) {
   return std::isfinite(error->loss);
 }
 
-void TrainingNet::Backward(const std::vector<double>& parameters, std::vector<double>* gradient) {
+bool TrainingNet::Backward(const std::vector<double>& parameters, std::vector<double>* gradient) {
   gradient->assign(static_cast<size_t>(size()), 0.0);
   const double factor = 2 / static_cast<double>(rows_ * columns_);
   // By the second layer's sums.
@@ -179,10 +182,12 @@ void TrainingNet::Backward(const std::vector<double>& parameters, std::vector<do
       to[b2() + j] += d;
     }
   }
+  if (cancelled()) return false;
   AddProduct(hidden_, wide_, rows_, {a1_.data(), 1, width_}, back_.data(), wide_, to + w2(), wide_);
   // By the first layer's: its activations are not needed any more.
   Turn(parameters.data() + w2(), hidden_, hidden_, wide_, width_, &turned_);
   std::fill(a1_.begin(), a1_.end(), 0.0);
+  if (cancelled()) return false;
   AddProduct(rows_, width_, hidden_, {back_.data(), wide_, 1}, turned_.data(), width_, a1_.data(), width_);
   for (int64_t p = 0; p < rows_; ++p) {
     for (int64_t i = 0; i < hidden_; ++i) {
@@ -191,12 +196,13 @@ void TrainingNet::Backward(const std::vector<double>& parameters, std::vector<do
       to[b1() + i] += d;
     }
   }
+  return true;
 }
 
 bool TrainingNet::Evaluate(const std::vector<double>& parameters, NetError* error, std::vector<double>* gradient) {
   Forward(parameters);
-  if (!SolveLast() || !Measure(error)) return false;
-  Backward(parameters, gradient);
+  if (!SolveLast() || cancelled() || !Measure(error) || cancelled()) return false;
+  if (!Backward(parameters, gradient)) return false;
   for (const double g : *gradient) {
     if (!std::isfinite(g)) return false;
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "kernels/encodings/perceptron.h"
 #include "server/knowledge/numbers.h"
 
@@ -20,12 +21,14 @@ struct NetError {
 // transposed [hidden, wide], b2 [wide]. The last layer belongs to the evaluation, not to the parameters: it is the best one.
 class TrainingNet {
  public:
-  TrainingNet(const Grid& values, int64_t hidden);
+  // `cancel` may be null; it must outlive the net.
+  TrainingNet(const Grid& values, int64_t hidden, const CancelFlag* cancel);
 
   // Where training starts: units of both layers change their slope at points spread over the range.
   std::vector<double> Start(uint64_t seed);
 
-  // Errors and their gradient by the parameters. False: not finite, or without a best last layer.
+  // Errors and their gradient by the parameters. False: not finite, without a best last layer, or cancelled, which
+  // is looked at between products.
   bool Evaluate(const std::vector<double>& parameters, NetError* error, std::vector<double>* gradient);
 
   // With the last layer of the evaluation before.
@@ -38,7 +41,7 @@ class TrainingNet {
   void Forward(const std::vector<double>& parameters);
   bool SolveLast();
   bool Measure(NetError* error);
-  void Backward(const std::vector<double>& parameters, std::vector<double>* gradient);
+  bool Backward(const std::vector<double>& parameters, std::vector<double>* gradient);
 
   int64_t w1() const { return 0; }
   int64_t b1() const { return width_; }
@@ -46,6 +49,9 @@ class TrainingNet {
   int64_t b2() const { return 2 * width_ + hidden_ * wide_; }
   int64_t size() const { return b2() + wide_; }
 
+  bool cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
+
+  const CancelFlag* const cancel_;
   const int64_t rows_, columns_, hidden_;
   const int64_t width_, wide_, across_;  // hidden, hidden + 1 and columns, padded
   double scale_ = 1;                     // a power of two, about the size of the table's numbers

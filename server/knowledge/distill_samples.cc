@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 
@@ -48,6 +49,14 @@ int64_t EndOf(const Side& side) { return std::min(side.first_row + side.rows, kL
 absl::Status CheckOneNumber(const Side& side) {
   constexpr std::string_view kAllowed = "rows of one position, a rotation's cos and sin, or a bias by distance";
   const std::string_view field = side.table_type ? "table" : "spec";
+  if (side.angles() != nullptr && !side.angles()->axis_of_pair.empty()) {
+    return MakeSpecError("spec.rope.axes", "a rotation by several coordinates", "one coordinate per position");
+  }
+  const auto* alibi = side.spec ? std::get_if<AlibiSpec>(&side.spec->spec) : nullptr;
+  if (alibi != nullptr && !alibi->batch_slopes.empty()) {
+    return MakeSpecError("spec.alibi.batch_slopes", absl::StrCat(alibi->batch_slopes.size(), " slopes of batch rows"),
+                         "none: slopes, one for each head");
+  }
   if (side.xpos) return MakeSpecError("spec.rope.xpos", "scales by position", "a rotation alone: cos and sin");
   if (side.by_query) return MakeSpecError(field, "a bias that depends on more than the distance", kAllowed);
   if (side.family == Family::kPolar || side.family == Family::kWindow) {
@@ -61,6 +70,8 @@ absl::Status CheckOneNumber(const Side& side) {
 
 }  // namespace
 
+std::string ColumnsText(int64_t columns) { return absl::StrCat(columns, columns == 1 ? " column" : " columns"); }
+
 int64_t SampleColumns(const Side& side) {
   const bool both = !side.table_type || (side.given.first.rows > 0 && side.given.second.rows > 0);
   return side.family == Family::kRotation && both ? 2 * side.columns : side.columns;
@@ -69,9 +80,9 @@ int64_t SampleColumns(const Side& side) {
 absl::StatusOr<RowWindow> ChooseSamples(const Side& side, int64_t first, int64_t count) {
   if (absl::Status status = CheckOneNumber(side); !status.ok()) return status;
   const int64_t columns = SampleColumns(side);
-  if (columns > kMaxDistillNumbers / 2) {
-    return MakeSpecError(side.table_type ? "table" : "spec", absl::StrCat(columns, " columns"),
-                         absl::StrCat("at most ", kMaxDistillNumbers / 2));
+  if (columns > kMaxDistillColumns) {
+    return MakeSpecError(side.table_type ? "table" : "spec", ColumnsText(columns),
+                         absl::StrCat("up to ", kMaxDistillColumns));
   }
   const int64_t begin = first == 0 ? side.first_row : first, end = EndOf(side);
   if (begin < side.first_row || begin > end - 2) {
@@ -84,7 +95,7 @@ absl::StatusOr<RowWindow> ChooseSamples(const Side& side, int64_t first, int64_t
   if (count == 0) return RowWindow{begin, std::min(side.rows > kLastPosition / 2 ? kDefaultCount : side.rows, most)};
   if (count < 2 || count > most) {
     return MakeSpecError("count", absl::StrCat(count),
-                         absl::StrCat("2 … ", most, " of ", columns, " columns from there on"));
+                         absl::StrCat("2 … ", most, " of ", ColumnsText(columns), " from there on"));
   }
   return RowWindow{begin, count};
 }

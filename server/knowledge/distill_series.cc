@@ -1,6 +1,7 @@
 #include "server/knowledge/distill_series.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/status/status.h"
 
@@ -11,6 +12,10 @@ namespace phasor::server {
 namespace {
 
 constexpr int64_t kBlockRows = 256;
+// Of them a cancelled fit may still do as many.
+constexpr int64_t kProductsAtOnce = int64_t{1} << 28;
+constexpr int64_t kLeastTerms = 16;
+constexpr std::chrono::milliseconds kProgressEvery{250};
 
 // 1/divisor of a turn, 2 ≤ divisor < 2^34, cut below 2^−192.
 Turns Part(uint64_t divisor) {
@@ -37,13 +42,16 @@ std::vector<double> Cosines(int64_t rows) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<double>> FitSeries(const Grid& values, int64_t terms, const CancelFlag* cancel) {
+absl::StatusOr<std::vector<double>> FitSeries(const Grid& values, int64_t terms, DistillListener listener,
+                                              const CancelFlag* cancel) {
   const int64_t rows = values.rows, columns = values.columns, across = PaddedToLanes(columns);
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point told{};  // the first rows are told at once
+  const int64_t at_once = std::max(kLeastTerms, kProductsAtOnce / (kBlockRows * across));
   const std::vector<double> cosines = Cosines(rows);
   std::vector<double> basis(static_cast<size_t>(kBlockRows * terms)), block(static_cast<size_t>(kBlockRows * across));
   std::vector<double> sums(static_cast<size_t>(terms * across));  // [terms, across]
   for (int64_t first = 0; first < rows; first += kBlockRows) {
-    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return absl::CancelledError("distill: cancelled");
     const int64_t count = std::min(kBlockRows, rows - first);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t step = 2 * (first + r) + 1;  // below 4·rows: one subtraction keeps the place in the circle
@@ -52,7 +60,15 @@ absl::StatusOr<std::vector<double>> FitSeries(const Grid& values, int64_t terms,
       }
       for (int64_t c = 0; c < columns; ++c) block[r * across + c] = values.at(first + r, c);
     }
-    AddProduct(terms, across, count, {basis.data(), 1, terms}, block.data(), across, sums.data(), across);
+    for (int64_t k = 0; k < terms; k += at_once) {
+      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return absl::CancelledError("distill: cancelled");
+      AddProduct(std::min(at_once, terms - k), across, count, {basis.data() + k, 1, terms}, block.data(), across,
+                 sums.data() + k * across, across);
+    }
+    if (const Clock::time_point now = Clock::now(); now - told >= kProgressEvery) {
+      told = now;
+      listener({.form = DistillForm::kCosineSeries, .step = first + count, .steps = rows});
+    }
   }
   std::vector<double> weights(static_cast<size_t>(columns * terms));
   for (int64_t c = 0; c < columns; ++c) {

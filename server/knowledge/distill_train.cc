@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kProgressEvery{250};
 absl::StatusOr<TrainedPerceptron> TrainPerceptron(const Grid& values, const DistillOptions& options,
                                                   DistillListener listener, const CancelFlag* cancel) {
   using Clock = std::chrono::steady_clock;
-  TrainingNet net(values, options.hidden);
+  TrainingNet net(values, options.hidden, cancel);
   Lbfgs search(net.Start(options.seed));
   TrainedPerceptron best;
   DistillProgress progress{.form = DistillForm::kPerceptron, .steps = options.steps};
@@ -37,8 +37,10 @@ absl::StatusOr<TrainedPerceptron> TrainPerceptron(const Grid& values, const Dist
     return true;
   };
   while (progress.step < options.steps) {
+    const bool more = search.Step(evaluate);
+    // A step that was cancelled inside looks like a bad one.
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return absl::CancelledError("distill: cancelled");
-    if (!search.Step(evaluate)) break;
+    if (!more) break;
     ++progress.step;
     if (progress.max_error <= options.tolerance) break;
     if (const Clock::time_point now = Clock::now(); now - told >= kProgressEvery) {

@@ -64,6 +64,9 @@ std::string Size(const Distilled& d) {
 }
 
 std::string Error(const Side& side, const DistillSamples& samples, const DistillErrors& e) {
+  if (e.max_error == 0) {
+    return absl::StrCat("It makes every value again over ", Where(side, samples.first, samples.values.rows), ".");
+  }
   std::string text = absl::StrCat("Over ", Where(side, samples.first, samples.values.rows), " it is off by up to ",
                                   Short(e.max_error), " (", Column(side, e.max_column), " at ", Minus(e.max_position), "), ",
                                   Short(e.rms_error), " in the root mean square");

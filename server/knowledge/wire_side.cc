@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 
+#include "server/enum_text.h"
 #include "server/grpc_status.h"
 #include "server/knowledge/numbers.h"
 #include "server/resolve/model_config.h"
@@ -90,7 +91,8 @@ absl::StatusOr<InputTable> ReadInputTable(const v1::TableInput& message, std::st
     return InvalidField(Cat(path, ".tensors"), Cat(message.tensors_size(), " tensors"), "one, or cosines and sines");
   }
   if (!v1::TableContent_IsValid(message.content())) {
-    return InvalidField(Cat(path, ".content"), Cat(static_cast<int>(message.content())), "a InputContent");
+    return InvalidField(Cat(path, ".content"), Cat(static_cast<int>(message.content())),
+                        AllowedValues(v1::TableContent_descriptor()));
   }
   table.content = static_cast<InputContent>(message.content());
   for (int i = 0; i < message.tensors_size(); ++i) {

@@ -192,6 +192,33 @@ TEST(DistillCall, RefusesWhatHasNoNumbersOfOnePosition) {
   ExpectRefused("source { spec { rope { head_dim: 8 dynamic_ntk { factor: 2 max_position: 64 } } } }", "sequence_length");
 }
 
+// A batch axis or coordinates would be lost silently.
+TEST(DistillCall, RefusesSeveralCoordinatesAndBatchRows) {
+  ExpectRefused("source { spec { rope { head_dim: 16 axes { sections: 4 sections: 4 } } } }", "source.spec.rope.axes",
+                "one coordinate per position");
+  ExpectRefused("source { spec { alibi { num_heads: 2 batch_slopes: [0.5, 0.25, 1, 2] } } }",
+                "source.spec.alibi.batch_slopes", "4 slopes of batch rows");
+}
+
+TEST(DistillCall, RefusesMoreColumnsThanALayerHasOutputs) {
+  const auto zeros = [](int64_t columns) { return TableRequest({2, columns}, std::vector<double>(2 * columns)); };
+  EXPECT_TRUE(Prepared(zeros(65536)).ok());
+  ExpectRefused(zeros(65537), "source.table", "given 65537 columns; allowed: up to 65536");
+  ExpectRefused("source { spec { sinusoidal { dim: 65538 } } } count: 4", "source.spec", "65538 columns");
+}
+
+TEST(DistillCall, OneColumnIsOne) {
+  v1::DistillRequest request = TableRequest({4, 1}, {1, 2, 3, 4});
+  request.set_count(5);
+  ExpectRefused(request, "count", "of 1 column from");
+}
+
+TEST(DistillCall, AContentThatIsNoneIsToldWhichThereAre) {
+  v1::DistillRequest request = TableRequest({4, 1}, {1, 2, 3, 4});
+  request.mutable_source()->mutable_table()->set_content(static_cast<v1::TableContent>(77));
+  ExpectRefused(request, "source.table.content", "given 77; allowed: TABLE_CONTENT_");
+}
+
 TEST(DistillCall, RefusesTablesThatCannotBeFitted) {
   ExpectRefused(TableRequest({4, 2}, {1, 2, 3, 4, std::nan(""), 6, 7, 8}), "source.table.tensors[0].data");
   ExpectRefused(TableRequest({2, 2}, {1, 2, 3, std::numeric_limits<double>::infinity()}), "source.table.tensors[0].data");

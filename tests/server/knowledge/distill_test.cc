@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_target.h"
 #include "kernels/reference/reference_backend.h"
+#include "server/knowledge/distill_net.h"
 
 namespace phasor::server {
 namespace {
@@ -314,6 +315,39 @@ TEST(Distill, CancelStops) {
     const auto fitted = Distill(*MakeCpuBackend(), side, samples, form, {}, [](const DistillProgress&) {}, &cancel);
     EXPECT_EQ(fitted.status().code(), absl::StatusCode::kCancelled);
   }
+}
+
+TEST(Distill, SeriesTellProgressInRows) {
+  const Side side = TableOf(InputContent::kSinusoidal, {300, 2}, Smooth(300, 2));
+  std::vector<DistillProgress> told;
+  const auto listen = [&](const DistillProgress& progress) { told.push_back(progress); };
+  ASSERT_TRUE(Distill(*MakeCpuBackend(), side, SamplesAt(side), DistillForm::kCosineSeries, {}, listen, nullptr).ok());
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told[0].form, DistillForm::kCosineSeries);
+  EXPECT_EQ(told[0].step, 256);
+  EXPECT_EQ(told[0].steps, 300);
+}
+
+TEST(Distill, AStepLooksAtCancelInside) {
+  CancelFlag cancel{false};
+  TrainingNet net(Grid{8, 2, Smooth(8, 2)}, 4, &cancel);
+  const std::vector<double> start = net.Start(0);
+  NetError error;
+  std::vector<double> gradient;
+  EXPECT_TRUE(net.Evaluate(start, &error, &gradient));
+  EXPECT_FALSE(gradient.empty());
+  gradient.clear();
+  cancel = true;
+  EXPECT_FALSE(net.Evaluate(start, &error, &gradient));
+  EXPECT_TRUE(gradient.empty());
+}
+
+TEST(Distill, AFitWithoutErrorSaysSo) {
+  const Side side = TableOf(InputContent::kSinusoidal, {4, 1}, std::vector<double>(4, 0.0));
+  const Distilled d = Fit(side, SamplesAt(side), DistillForm::kCosineSeries, {.terms = 1});
+  EXPECT_EQ(d.errors.max_error, 0);
+  EXPECT_THAT(d.verdict, HasSubstr("It makes every value again over positions 0 to 3."));
+  EXPECT_THAT(d.verdict, Not(HasSubstr("off by up to 0")));
 }
 
 TEST(Distill, ProgressTellsHowFarAndCancelsFromThere) {
