@@ -266,7 +266,9 @@ std::string DescribeRatios(const Side& a, const Side& b, const std::vector<doubl
 
 std::string WhyNone(const Side& a, const Side& b, const std::vector<double>& ratios) {
   const std::string weights =
-      "No change of weights or positions makes one of the other: use the one that the model was trained with.";
+      "Looked for were another order of channels, columns or heads, one scale, both of these, a shift of positions and a "
+      "factor "
+      "on positions: none of them makes one of the other. Use the one that the model was trained with.";
   const AnglePlan *x = a.angles(), *y = b.angles();
   if (x == nullptr || y == nullptr || ratios.empty()) return weights;
   if (x->precision != y->precision && std::all_of(ratios.begin(), ratios.end(), [](double r) { return Near(r, 1); })) {
@@ -297,7 +299,7 @@ Transformation FindTransformation(const Side& a, const Side& b, const Entries& e
     t.how = t.kind == "scaled" ? HowToScale(a, scale) : absl::StrCat(t.how, " ", HowToScale(a, scale));
     return t;
   }
-  for (const double scale : {1.0, close.norm_ratio()}) {
+  for (const double scale : {1.0, close.norm_ratio(), -close.norm_ratio()}) {
     if (!same_axes || scale == 0 || a.family == Family::kPolar) continue;
     auto match = close.MatchColumns(scale);
     if (match && a.heads == 1) return Permuted(a, b, *std::move(match), scale);

@@ -26,6 +26,13 @@ std::vector<std::pair<const Grid*, const Grid*>> Halves(const Entries& a, const 
   return halves;
 }
 
+// A power of two, about 1/size.
+double UnitOf(double size) {
+  int exponent = 0;
+  std::frexp(size, &exponent);
+  return size > 0 ? std::ldexp(1.0, std::clamp(-exponent, -1000, 1000)) : 1;
+}
+
 // Weights that tell columns apart by one number each.
 std::vector<double> RowWeights(int64_t rows) {
   std::vector<double> weights(static_cast<size_t>(rows));
@@ -63,18 +70,27 @@ std::vector<int64_t> OrderOf(const std::vector<double>& values) {
 }  // namespace
 
 Closeness::Closeness(const Side& a, const Side& b, const Entries& ea, const Entries& eb) : halves_(Halves(ea, eb)) {
+  double largest_a = 0, largest_b = 0;
+  for (const auto& [x, y] : halves_) {
+    for (const double value : x->values) largest_a = std::max(largest_a, std::abs(value));
+    for (const double value : y->values) largest_b = std::max(largest_b, std::abs(value));
+  }
+  largest_ = std::max(largest_a, largest_b);
+  tolerance_ = std::max(StepOf(a), StepOf(b)) * largest_;
+  // Powers of two that bring both near 1, so that squares are numbers.
+  const double unit_a = UnitOf(largest_a), unit_b = UnitOf(largest_b);
   double squares_a = 0, squares_b = 0, product = 0;
   for (const auto& [x, y] : halves_) {
     for (size_t i = 0; i < x->values.size(); ++i) {
-      largest_ = std::max({largest_, std::abs(x->values[i]), std::abs(y->values[i])});
-      squares_a += x->values[i] * x->values[i];
-      squares_b += y->values[i] * y->values[i];
-      product += x->values[i] * y->values[i];
+      const double of_a = x->values[i] * unit_a, of_b = y->values[i] * unit_b;
+      squares_a += of_a * of_a;
+      squares_b += of_b * of_b;
+      product += of_a * of_b;
     }
   }
-  tolerance_ = std::max(StepOf(a), StepOf(b)) * largest_;
-  best_scale_ = squares_a > 0 ? product / squares_a : 0;
-  norm_ratio_ = squares_a > 0 ? std::sqrt(squares_b / squares_a) : 0;
+  if (!(squares_a > 0)) return;
+  best_scale_ = product / squares_a / unit_b * unit_a;
+  norm_ratio_ = std::sqrt(squares_b / squares_a) / unit_b * unit_a;
 }
 
 bool Closeness::Equal(double scale, double steps) const {
@@ -102,7 +118,8 @@ std::optional<std::vector<int64_t>> Closeness::MatchColumns(double scale) const 
     of_a.push_back(x);
     of_b.push_back(y);
   }
-  const std::vector<int64_t> order_a = OrderOf(Signatures(of_a, scale)), order_b = OrderOf(Signatures(of_b, 1));
+  const double unit = UnitOf(largest_);
+  const std::vector<int64_t> order_a = OrderOf(Signatures(of_a, scale * unit)), order_b = OrderOf(Signatures(of_b, unit));
   const int64_t count = static_cast<int64_t>(order_a.size());
   std::vector<int64_t> match(order_a.size());
   std::vector<char> taken(order_a.size(), 0);

@@ -209,6 +209,42 @@ TEST(Compare, SinusoidsInTwoOrders) {
   EXPECT_NEAR(scaled.transformation.scale, 3, 1e-12);
 }
 
+TEST(Compare, NegativeScalesArePermutedToo) {
+  std::vector<double> a, b;
+  for (int64_t m = 0; m < 8; ++m) {
+    const double x = static_cast<double>(m);
+    const std::vector<double> row{std::sin(x), x, std::cos(3 * x)};
+    a.insert(a.end(), row.begin(), row.end());
+    for (const int64_t column : {2, 0, 1}) b.push_back(-3 * row[static_cast<size_t>(column)]);
+  }
+  const Comparison c =
+      Of(Table(InputContent::kSinusoidal, DType::kF64, {8, 3}, a), Table(InputContent::kSinusoidal, DType::kF64, {8, 3}, b));
+  EXPECT_EQ(c.transformation.kind, "scaled_and_permuted");
+  EXPECT_THAT(c.transformation.permutation, ElementsAre(2, 0, 1));
+  EXPECT_NEAR(c.transformation.scale, -3, 1e-12);
+}
+
+// Numbers whose squares are not numbers, or 0.
+TEST(Compare, HugeAndTinyNumbers) {
+  for (const double size : {1e300, 1e-300}) {
+    const Side a = Table(InputContent::kSinusoidal, DType::kF64, {4, 2}, std::vector<double>(8, size));
+    const Side b = Table(InputContent::kSinusoidal, DType::kF64, {4, 2}, std::vector<double>(8, -size));
+    const Comparison c = Of(a, b);
+    EXPECT_EQ(c.max_difference, 2 * size);
+    EXPECT_DOUBLE_EQ(c.rms_difference, 2 * size);
+    EXPECT_DOUBLE_EQ(c.by_column[1].rms, 2 * size);
+    EXPECT_EQ(c.transformation.kind, "scaled");
+    EXPECT_DOUBLE_EQ(c.transformation.scale, -1);
+  }
+}
+
+TEST(Compare, WhatWasLookedForIsSaid) {
+  const Comparison c = Of(Table(InputContent::kSinusoidal, DType::kF64, {3, 1}, {1, 2, 4}),
+                          Table(InputContent::kSinusoidal, DType::kF64, {3, 1}, {1, 3, 9}));
+  EXPECT_EQ(c.transformation.kind, "none");
+  EXPECT_THAT(c.transformation.how, HasSubstr("Looked for were"));
+}
+
 TEST(Compare, OffsetsAreShifts) {
   SinusoidalSpec a;
   a.dim = 16;
