@@ -38,7 +38,13 @@ int Channel(double linear) {
 
 std::string Escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    // U+FFFE and U+FFFF are UTF-8, and no characters of XML.
+    if (text.substr(i, 3) == "\xef\xbf\xbe" || text.substr(i, 3) == "\xef\xbf\xbf") {
+      i += 2;
+      continue;
+    }
+    const char c = text[i];
     switch (c) {
       case '<':
         out += "&lt;";

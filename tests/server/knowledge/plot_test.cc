@@ -91,6 +91,10 @@ TEST(Axis, PixelsOfValues) {
 
 TEST(Svg, TextIsEscapedAndColoursAreOfSrgb) {
   EXPECT_EQ(Escaped("<a href=\"x\">&'\x01"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+  EXPECT_EQ(Escaped("a\xef\xbf\xbe"
+                    "b\xef\xbf\xbf"),
+            "ab");  // U+FFFE and U+FFFF are no characters of XML
+  EXPECT_EQ(Escaped("\xef\xbf\xbd\xef\xbf"), "\xef\xbf\xbd\xef\xbf");
   EXPECT_EQ(OklchColour(1, 0, 0), "#ffffff");
   EXPECT_EQ(OklchColour(0, 0, 0), "#000000");
   EXPECT_EQ(OklchColour(0.627955, 0.257683, 29.2339), "#ff0000");  // sRGB's red
