@@ -60,6 +60,22 @@ absl::Status ReadNumbers(const v1::RecommendRequest& request, Wishes& wishes) {
   return absl::OkStatus();
 }
 
+// Heads are those of what the model has now, where that says them.
+absl::Status ReadHeads(const v1::RecommendRequest& request, Wishes& wishes) {
+  const int64_t heads = std::visit(
+      [](const auto& spec) -> int64_t {
+        if constexpr (requires { spec.num_heads; }) return spec.num_heads;
+        return 0;
+      },
+      *wishes.current);
+  if (heads == 0) return absl::OkStatus();
+  if (request.num_heads() != 0 && request.num_heads() != heads) {
+    return InvalidField("num_heads", Cat(request.num_heads()), Cat(heads, ", which current has, or nothing"));
+  }
+  wishes.num_heads = heads;
+  return absl::OkStatus();
+}
+
 absl::Status ReadCurrent(const v1::RecommendRequest& request, Wishes& wishes) {
   if (!request.has_current()) {
     if (wishes.tuning != Tuning::kNone || wishes.wanted_length <= wishes.trained_length) return absl::OkStatus();
@@ -68,6 +84,7 @@ absl::Status ReadCurrent(const v1::RecommendRequest& request, Wishes& wishes) {
   auto spec = ReadSpec(request.current(), "current");
   if (!spec.ok()) return spec.status();
   wishes.current = std::move(spec->spec);
+  if (absl::Status status = ReadHeads(request, wishes); !status.ok()) return status;
   const RopeSpec* rope = std::get_if<RopeSpec>(&*wishes.current);
   if (rope == nullptr) return absl::OkStatus();
   if (request.head_dim() != 0 && request.head_dim() != rope->head_dim) {

@@ -106,6 +106,11 @@ TEST(RecommendCall, BadWishesAreNamed) {
               HasSubstr("num_heads: given 65537; allowed: 1 … 65536"));
   EXPECT_THAT(RecommendError([](Request& r) { r.set_head_dim(-1); }), HasSubstr("head_dim: given -1"));
   EXPECT_THAT(RecommendError([](Request& r) { r.set_head_dim(64); }), HasSubstr("head_dim: given 64; allowed: 128"));
+  EXPECT_THAT(RecommendError([](Request& r) {
+                r.set_num_heads(16);
+                r.mutable_current()->mutable_alibi()->set_num_heads(32);
+              }),
+              HasSubstr("num_heads: given 16; allowed: 32"));
   EXPECT_THAT(RecommendError([](Request& r) { r.set_memory_limit_bytes(-1); }), HasSubstr("memory_limit_bytes: given -1"));
   EXPECT_THAT(RecommendError([](Request& r) { r.mutable_current()->mutable_rope()->set_rotary_dim(65); }),
               HasSubstr("current.rope.rotary_dim: given 65"));
