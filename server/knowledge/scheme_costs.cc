@@ -214,9 +214,10 @@ Costs Decomposed(const Size& s) {
 Costs Distilled(const Size& s) {
   constexpr double kHidden = 64;
   const double products = kHidden + kHidden * kHidden + kHidden * s.width;
-  return {{"layers", (products + 2 * kHidden + s.width) * 8, 0, "three linear layers of float64, hidden width 64"},
-          {"rows", s.positions * s.width * kF32, s.positions * (2 * products + 4 * kHidden), "one row per position"},
-          {"add to x", 2 * s.positions * s.width * kF32, s.positions * s.width, "x is read and written once"}};
+  Costs costs{{"layers", (products + 2 * kHidden + s.width) * 8, 0, "three linear layers of float64, hidden width 64"}};
+  const Costs rows = Absolute(s, s.positions * (2 * products + 4 * kHidden), "[positions, width]; the layers, a row");
+  costs.insert(costs.end(), rows.begin(), rows.end());
+  return costs;
 }
 
 struct SchemeCosts {

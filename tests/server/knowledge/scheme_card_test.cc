@@ -88,6 +88,9 @@ TEST(SchemeCardTest, CostsAreCounted) {
   auto learned = CostsByName("learned", 3000, 768, 12);
   EXPECT_EQ(learned["table"].bytes(), 9216000);  // 9.2 MB, not "too big"
   EXPECT_EQ(learned["table"].operations(), 0);
+  auto distilled = CostsByName("distilled", 3000, 768, 12);
+  EXPECT_EQ(distilled["table"].bytes(), 9216000);
+  EXPECT_EQ(distilled["add to the input"].bytes(), 3 * 9216000) << "the table is read too";
   auto window = CostsByName("window_bias", 49, 32, 4);
   EXPECT_EQ(window["learned table"].bytes(), 13 * 13 * 4 * 4);  // a window of 7 × 7
   EXPECT_EQ(CostsByName("alibi", 0, 0, 0)["bias, full"].bytes(), 32.0 * 4096 * 4096 * 4) << "defaults";
