@@ -278,7 +278,7 @@ void FaultFinder::CheckRows() {
     const std::vector<int64_t> positions = DecodePositions(table(), turns, start);
     if (positions.empty()) continue;
     const size_t before = diagnosis_.faults.size();
-    JudgePositions(positions, diagnosis_);
+    JudgePositions(table(), positions, diagnosis_);
     if (diagnosis_.faults.size() > before) return;
   }
 }

@@ -52,6 +52,15 @@ bool JudgeRounding(const std::vector<int64_t>& positions, Diagnosis& diagnosis) 
   return false;
 }
 
+// Whether a row has the numbers of the row before.
+bool IsRowBefore(const PairTable& table, int64_t row) {
+  const auto same = [&](const std::vector<double>& values) {
+    const auto begin = values.begin() + row * table.pairs;
+    return values.empty() || std::equal(begin, begin + table.pairs, begin - table.pairs);
+  };
+  return same(table.cos) && same(table.sin);
+}
+
 }  // namespace
 
 double RowTolerance(DType dtype) { return 0.02 + 3 * UlpOf(dtype, 0.75); }
@@ -93,7 +102,7 @@ std::vector<int64_t> DecodePositions(const PairTable& table, const KnownTurns& t
   return positions;
 }
 
-void JudgePositions(const std::vector<int64_t>& positions, Diagnosis& diagnosis) {
+void JudgePositions(const PairTable& table, const std::vector<int64_t>& positions, Diagnosis& diagnosis) {
   if (positions.size() < 2 || std::find(positions.begin(), positions.end(), kNoPosition) != positions.end()) return;
   size_t row = 1;
   while (row < positions.size() && positions[row] == positions[row - 1] + 1) ++row;
@@ -102,6 +111,7 @@ void JudgePositions(const std::vector<int64_t>& positions, Diagnosis& diagnosis)
   const auto at = static_cast<int64_t>(row);
   const std::string text = absl::StrCat("row ", at, " stands at position ", here, " after ", before);
   if (here == before) {
+    if (!IsRowBefore(table, at)) return;
     AddFault(diagnosis, "rows_repeated", text, 0.95, at);
   } else {
     AddFault(diagnosis, here < before ? "positions_restart" : "positions_jump", text, 0.95, at);

@@ -19,8 +19,9 @@ std::vector<int64_t> DecodePositions(const PairTable& table, const KnownTurns& t
 // A position that is tried for a row beside its neighbour's successor fits within this, root mean square.
 double RowTolerance(DType dtype);
 
-// What the positions say: rounded to 16 bits, restarting, standing still, leaping. Nothing where they go up by one.
-void JudgePositions(const std::vector<int64_t>& positions, Diagnosis& diagnosis);
+// What the positions of the table's rows say: rounded to 16 bits, restarting, standing still, leaping. Nothing where they go
+// up by one, nor where rows are near one position and yet differ, as those of a table that is almost 0 are.
+void JudgePositions(const PairTable& table, const std::vector<int64_t>& positions, Diagnosis& diagnosis);
 
 }  // namespace phasor::server
 

@@ -94,6 +94,18 @@ TEST_F(DiagnoseAnglesTest, Yarn) {
   EXPECT_EQ(diagnosis.hypotheses[0].first_position, 40000);
 }
 
+// Near sin 0 every row, and yet no two of them are alike.
+TEST_F(DiagnoseAnglesTest, RowsThatDifferAreNotRepeated) {
+  std::vector<double> values;
+  for (int i = 0; i < 16 * 4; ++i) values.push_back(1e-310 * (i + 1));
+  for (const InputContent content : {InputContent::kSin, InputContent::kSinusoidal, InputContent::kUnknown}) {
+    DiagnoseInput input;
+    input.table.content = content;
+    input.table.tensors.push_back({DType::kF64, {16, 4}, values});
+    for (const Fault& fault : Of(input).faults) EXPECT_NE(fault.card->name, "rows_repeated");
+  }
+}
+
 TEST_F(DiagnoseAnglesTest, Llama3) {
   const Diagnosis diagnosis = Of(RopeOf(500000, Llama3Schedule{8, 1, 4, 8192}));
   ASSERT_FALSE(diagnosis.hypotheses.empty());
