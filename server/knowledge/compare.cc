@@ -6,38 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/knowledge/sums.h"
+
 namespace phasor::server {
 namespace {
 
 constexpr int64_t kPositionsShown = 256;
-// Differences between these can be squared and summed.
-constexpr double kSmallest = 1e-150, kLargest = 1e150;
-
-// Sums of differences, then max and rms.
-struct Sums {
-  double max = 0, squares = 0;
-  double large = 0, small = 0;  // squares of 2^−600 and 2^600 times those whose own square would be infinite or 0
-  int64_t count = 0;
-
-  void Add(double difference) {
-    const double size = std::abs(difference);
-    max = std::max(max, size);
-    if (size > kLargest) {
-      large += (size * 0x1p-600) * (size * 0x1p-600);
-    } else if (size < kSmallest) {
-      small += (size * 0x1p600) * (size * 0x1p600);
-    } else {
-      squares += size * size;
-    }
-    ++count;
-  }
-  double rms() const {
-    if (count == 0) return 0;
-    const auto n = static_cast<double>(count);
-    if (large > 0) return std::sqrt(large / n) * 0x1p600;
-    return squares > 0 ? std::sqrt(squares / n) : std::sqrt(small / n) * 0x1p-600;
-  }
-};
 
 // Calls visit(row, column, value of a, value of b) for every entry that both have, row by row.
 template <typename Visit>

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "server/knowledge/compare.h"
+#include "server/knowledge/sums.h"
 
 namespace phasor::server {
 namespace {
@@ -46,31 +47,26 @@ class Random {
 };
 
 struct Accumulated {
-  double max = 0, squares = 0, score_squares = 0;
-  int64_t count = 0;
+  Sums changes, scores;
 
   void Add(double before, double after) {
-    max = std::max(max, std::abs(after - before));
-    squares += (after - before) * (after - before);
-    score_squares += before * before;
-    ++count;
+    changes.Add(after - before);
+    scores.Add(before);
   }
 };
 
 ScoreEffect Summarize(int64_t samples, std::span<const int64_t> distances, std::span<const Accumulated> sums) {
   ScoreEffect effect;
   effect.samples = samples;
-  double squares = 0, scores = 0, count = 0;
+  Sums changes, scores;
   for (size_t i = 0; i < sums.size(); ++i) {
-    const double n = static_cast<double>(sums[i].count);
-    effect.by_distance.push_back({distances[i], sums[i].max, std::sqrt(sums[i].squares / n)});
-    effect.max_change = std::max(effect.max_change, sums[i].max);
-    squares += sums[i].squares;
-    scores += sums[i].score_squares;
-    count += n;
+    effect.by_distance.push_back({distances[i], sums[i].changes.max, sums[i].changes.rms()});
+    changes.Add(sums[i].changes);
+    scores.Add(sums[i].scores);
   }
-  effect.rms_change = std::sqrt(squares / count);
-  effect.rms_score = std::sqrt(scores / count);
+  effect.max_change = changes.max;
+  effect.rms_change = changes.rms();
+  effect.rms_score = scores.rms();
   return effect;
 }
 

@@ -238,6 +238,15 @@ TEST(Compare, HugeAndTinyNumbers) {
   }
 }
 
+TEST(Compare, HugeBiasesHaveFiniteEffects) {
+  const Comparison c = Of(Table(InputContent::kBiasVector, DType::kF64, {4}, {-3e300, -2e300, -1e300, 0}),
+                          Table(InputContent::kBiasVector, DType::kF64, {4}, {-6e300, -4e300, -2e300, 0}));
+  EXPECT_TRUE(std::isfinite(c.rms_difference));
+  EXPECT_EQ(c.scores->max_change, 3e300);
+  EXPECT_NEAR(c.scores->rms_change, std::sqrt(14.0 / 4) * 1e300, 1e288);
+  EXPECT_NEAR(c.scores->rms_score, std::sqrt(14.0 / 4) * 1e300, 1e288);
+}
+
 TEST(Compare, WhatWasLookedForIsSaid) {
   const Comparison c = Of(Table(InputContent::kSinusoidal, DType::kF64, {3, 1}, {1, 2, 4}),
                           Table(InputContent::kSinusoidal, DType::kF64, {3, 1}, {1, 3, 9}));
