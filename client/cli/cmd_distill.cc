@@ -116,9 +116,12 @@ absl::StatusOr<std::vector<v1::DistilledFunction>> Call(Tool& tool, const v1::Di
     }
     if (message.has_progress()) {
       const v1::DistillProgress& at = message.progress();
-      line.Show(static_cast<double>(at.step()) / static_cast<double>(at.steps()),
-                absl::StrFormat("%s: step %d of %d, largest error %.3g", NameOf(at.form()), at.step(), at.steps(),
-                                at.max_error()));
+      // The error of a series is known at its end only.
+      const bool series = at.form() == v1::DISTILL_FORM_COSINE_SERIES;
+      std::string text =
+          absl::StrFormat("%s: %s %d of %d", NameOf(at.form()), series ? "position" : "step", at.step(), at.steps());
+      if (!series) absl::StrAppendFormat(&text, ", largest error %.3g", at.max_error());
+      line.Show(static_cast<double>(at.step()) / static_cast<double>(at.steps()), text);
     }
     return absl::OkStatus();
   });
