@@ -128,8 +128,11 @@ void CheckYarn(RopeSpec& rope, SpecChecker& check) {
   }
   if (!check.ok()) return;
   if (*yarn.beta_fast <= *yarn.beta_slow) {
-    check.Warn("rope.yarn.beta_fast", absl::StrCat("beta_fast ", FormatNumber(*yarn.beta_fast), " is not above beta_slow ",
-                                                   FormatNumber(*yarn.beta_slow), ": they are probably swapped"));
+    const bool equal = *yarn.beta_fast == *yarn.beta_slow;
+    check.Warn(
+        "rope.yarn.beta_fast",
+        absl::StrCat("beta_fast ", FormatNumber(*yarn.beta_fast), " is not above beta_slow ", FormatNumber(*yarn.beta_slow),
+                     equal ? ": pairs are kept or interpolated, none lies between" : ": they are probably swapped"));
   }
   if (rope.attention_factor) {
     check.Warn("rope.attention_factor", "replaces YaRN's own factor on cos and sin (some libraries multiply the two)");

@@ -34,7 +34,7 @@ constexpr PositionKey kKeys[] = {
 {"rotary_ndims"}, {"rope_dim"}, {"rope_head_dim"}, {"qk_rope_head_dim"}, {"rope_interleave"},
 {"rope_interleaved"}, {"rotary_emb_interleaved"}, {"rotary_emb_scale_base"}, {"rotary"}, {"rotary_emb"}, {"rotary_value"},
 {"use_rotary_embedding"}, {"rope_rotate_half_dims"}, {"mrope_section"}, {"mrope_interleaved"}, {"xdrope_section"},
-{"position_id_per_seconds"}, {"use_mem_rope"}, {"no_rope_layers"}, {"no_rope_layer_interval"}, {"nope_layers"},
+{"position_id_per_seconds"}, {"attn_type_list"}, {"use_mem_rope"}, {"no_rope_layers"}, {"no_rope_layer_interval"}, {"nope_layers"},
 // Rotation: scaling, in a dict or beside it.
 {"rope_scaling"}, {"rope_parameters"}, {"rope_type", Nothing::kPlain}, {"rope_scaling_type", Nothing::kPlain},
 {"rope_scaling_factor", Nothing::kOne}, {"rotary_scaling_factor", Nothing::kOne}, {"rope_scaling_layers"},

@@ -270,10 +270,14 @@ void Finish(const Model& model, const RopeRequest& request, RopeDraft& draft) {
 }
 
 // Whether the dict has an entry for each layer type. One that says itself what it is has none, whatever else is in it.
+// Of a key beside which there is an entry per layer type.
+bool NamesLayerType(std::string_view key) { return key.ends_with("_attention"); }
+
 bool IsNested(const JsonObject& dict) {
   if (!dict.FirstOf({"rope_type", "type"}).empty()) return false;
   const auto keys = dict.Keys();
-  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return dict.IsObject(key); });
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const std::string& key) { return dict.IsObject(key) || NamesLayerType(key); });
 }
 
 }  // namespace
@@ -314,6 +318,8 @@ RopeDicts FindRopeDicts(const Model& model) {
       if (!dicts.Nested(key)) dicts.nested.emplace_back(key, dict->Object(key));
     } else if (dict->IsNull(key) && !dicts.Nested(key)) {
       dicts.nested.emplace_back(key, std::nullopt);
+    } else if (!dict->IsNull(key) && NamesLayerType(key)) {
+      model.problems->Fail(absl::StrCat(path, ".", key), dict->ValueText(key), "an object, or null");
     } else if (!dict->IsNull(key) && ++strays <= kMostUnreadKeys) {
       model.problems->Warn(
           path, absl::StrCat("\"", absl::CHexEscape(key), "\" is not read: the dict has an entry per layer type"));

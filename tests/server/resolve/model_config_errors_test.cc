@@ -29,6 +29,9 @@ TEST(Errors, WrongTypesNameTheKeyAndWhatWasGiven) {
   EXPECT_EQ(ErrorField(R"({"model_type":"gemma3_text","rope_parameters":{"full_attention":{"rope_theta":""}},
                            "layer_types":["full_attention"]})"),
             "rope_parameters.full_attention.rope_theta");
+  EXPECT_EQ(ErrorField(R"({"model_type":"gemma3_text","rope_parameters":{"full_attention":"default",
+                           "sliding_attention":{"rope_type":"default","rope_theta":10000}}})"),
+            "rope_parameters.full_attention");
 }
 
 TEST(Errors, NonFiniteInKeysThatMatter) {

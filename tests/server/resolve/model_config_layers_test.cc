@@ -118,6 +118,13 @@ TEST(Nested, NullEntryMeansNoPositions) {
   EXPECT_TRUE(HasNote(model.warnings, "layer_types", "2 entries"));
 }
 
+TEST(Nested, NullMeansTheSameForEveryEntry) {
+  const ModelEncoding model = Read(Llama(
+      R"("layer_types":["sliding_attention","full_attention"],"rope_parameters":{"sliding_attention":null,"full_attention":null})"));
+  EXPECT_EQ(LayerOf(model, "full_attention").kind, PositionKind::kNone);
+  EXPECT_EQ(LayerOf(model, "sliding_attention").kind, PositionKind::kNone);
+}
+
 TEST(Nested, WithoutLayerTypesTheEntriesNameTheTypes) {
   const ModelEncoding model = Read(Llama(R"("rope_parameters":{"full_attention":{"rope_theta":1000000,"rope_type":"default"},
                                             "sliding_attention":{"rope_theta":10000,"rope_type":"default"}})"));

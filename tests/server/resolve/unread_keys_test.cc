@@ -51,6 +51,12 @@ TEST(UnreadKeys, AreSaidWithTheirValue) {
   }
 }
 
+TEST(UnreadKeys, AListOfAttentionTypesIsReadByItsClassAlone) {
+  const std::string list = R"("num_hidden_layers": 2, "attn_type_list": [0, 1])";
+  EXPECT_TRUE(HasNote(Read(Class("minimax_text_01", list)).warnings, "attn_type_list", "is not read"));
+  EXPECT_FALSE(HasNote(Read(Class("minimax", list)).warnings, "attn_type_list", "is not read"));
+}
+
 TEST(UnreadKeys, WhatMeansNothingIsNoWarning) {
   for (const char* key :
        {R"("alibi": false)", R"("alibi": null)", R"("rope_scaling": null)", R"("rope_scaling": {})",
