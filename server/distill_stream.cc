@@ -50,28 +50,34 @@ class DistillStream final : public MessageSource, public std::enable_shared_from
     auto charge = context_->engine->Charge(job->bytes);
     if (!charge.ok()) return Finish(RefuseFromEngine(charge.status()));
     request_.Clear();
-    absl::AnyInvocable<void() &&> work = [self = shared_from_this(), held = *std::move(charge), job = *std::move(job)] {
-      self->Fit(job);
+    absl::AnyInvocable<void() &&> work = [self = shared_from_this(), held = *std::move(charge),
+                                          job = *std::move(job)]() mutable {
+      Outcome end = self->Fit(job);
+      job = DistillJob();  // whoever sees the stream end may count on the memory
+      held.reset();
+      self->Finish(std::move(end));
     };
     if (context_->training->Submit(work)) return;
+    work = nullptr;
     Finish(Refuse(QuotaExceeded("training",
                                 "the server fits functions for others already, one at a time, and as many wait "
                                 "as may; try again in a minute"),
                   RejectReason::kQueueFull));
   }
 
-  void Fit(const DistillJob& job) {
+  // How the stream ends; results are on their way.
+  Outcome Fit(const DistillJob& job) {
     for (const DistillForm form : job.forms) {
-      if (absl::Status gone = call_->Check(); !gone.ok()) return Finish(Refuse(std::move(gone)));
+      if (absl::Status gone = call_->Check(); !gone.ok()) return Refuse(std::move(gone));
       auto fitted = FitForm(Knowledge(), job, form, [this](const DistillProgress& progress) { Tell(progress); });
       if (!fitted.ok()) {
         const absl::Status gone = call_->Check();
-        return Finish(Refuse(gone.ok() ? fitted.status() : gone));
+        return Refuse(gone.ok() ? fitted.status() : gone);
       }
       v1::DistillResponse response;
       *response.mutable_result() = *std::move(fitted);
       Outcome message = AnswerWith(response);
-      if (!message.status.ok()) return Finish(std::move(message));
+      if (!message.status.ok()) return message;
       {
         const std::lock_guard lock(mutex_);
         progress_.reset();
@@ -79,7 +85,7 @@ class DistillStream final : public MessageSource, public std::enable_shared_from
       }
       Pump();
     }
-    Finish(Outcome());
+    return Outcome();
   }
 
   void Tell(const DistillProgress& progress) {

@@ -1,5 +1,4 @@
 #include <array>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,30 +41,15 @@ constexpr Card kCard{
 constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;
 constexpr int64_t kMaxTerms = 65536;
 
-std::string Numbered(char name, size_t index) { return absl::StrCat(std::string(1, name), index + 1); }
-
-// Layers that are given, from the first one on; fails on gaps.
-size_t CountLayers(const DistilledSpec& s, SpecChecker& check) {
-  size_t layers = 0;
-  for (size_t i = 0; i < s.w.size(); ++i) {
-    if (s.w[i] || s.b[i]) layers = i + 1;
-  }
-  for (size_t i = 0; i < layers; ++i) {
-    if (!s.w[i]) check.Fail("weights", absl::StrCat("no ", Numbered('w', i)), "every layer up to the last one");
-  }
-  if (layers == 0) check.Fail("weights", "no w1", "w1 and b1, and up to seven layers more");
-  return layers;
-}
-
 void CheckLayers(const DistilledSpec& s, size_t layers, SpecChecker& check) {
   int64_t inputs = s.cosine_terms == 0 ? 1 : s.cosine_terms;
   for (size_t i = 0; i < layers && check.ok(); ++i) {
     const bool last = i + 1 == layers;
     const Extent outputs{0, last ? "columns" : "width"};
-    if (!CheckWeight(check, Numbered('w', i), s.w[i], Need::kRequired, {outputs, {inputs}})) return;
+    if (!CheckWeight(check, LayerWeight('w', i), s.w[i], Need::kRequired, {outputs, {inputs}})) return;
     inputs = s.w[i]->shape[0];
-    check.InRange(absl::StrCat("weights.", Numbered('w', i), ".tensor.shape[0]"), inputs, 1, kMaxLayerWidth);
-    CheckWeight(check, Numbered('b', i), s.b[i], Need::kRequired, {{inputs}});
+    check.InRange(absl::StrCat("weights.", LayerWeight('w', i), ".tensor.shape[0]"), inputs, 1, kMaxLayerWidth);
+    CheckWeight(check, LayerWeight('b', i), s.b[i], Need::kRequired, {{inputs}});
   }
 }
 
@@ -78,7 +62,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   check.InRange("distilled.first_position", *s.first_position, -kMaxPosition, kMaxPosition);
   check.InRange("distilled.cosine_terms", s.cosine_terms, 0, kMaxTerms);
   if (!check.ok()) return check.status();
-  const size_t layers = CountLayers(s, check);
+  const size_t layers = CountLayers(check, s.w, s.b, 1);
   if (check.ok()) CheckLayers(s, layers, check);
   if (!check.ok()) return check.status();
   return canonical;

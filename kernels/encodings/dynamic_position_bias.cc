@@ -31,40 +31,24 @@ constexpr Card kCard{
     .source = "Wang et al., arXiv 2108.00154; x-transformers",
 };
 
-std::string Numbered(char name, size_t index) { return absl::StrCat(std::string(1, name), index + 1); }
-
-// Layers that are given, from the first one on; fails on gaps.
-size_t CountLayers(const DynamicPositionBiasSpec& s, SpecChecker& check) {
-  size_t layers = 0;
-  for (size_t i = 0; i < s.w.size(); ++i) {
-    if (s.w[i]) layers = i + 1;
-  }
-  for (size_t i = 0; i < layers; ++i) {
-    if (!s.w[i]) check.Fail("weights", absl::StrCat("no ", Numbered('w', i)), "every layer up to the last one");
-  }
-  if (layers < 2) check.Fail("weights", layers == 0 ? "no w1" : "no w2", "w1, b1, w2, b2 and up to six layers more");
-  return layers;
-}
-
 void CheckLayers(const DynamicPositionBiasSpec& s, size_t layers, SpecChecker& check) {
   int64_t inputs = 1;
   for (size_t i = 0; i < layers && check.ok(); ++i) {
     const bool last = i + 1 == layers;
     const Extent outputs = last ? Extent{0, "heads"} : i == 0 ? Extent{0, "width"} : Extent{inputs};
-    if (!CheckWeight(check, Numbered('w', i), s.w[i], Need::kRequired, {outputs, {inputs}})) return;
+    if (!CheckWeight(check, LayerWeight('w', i), s.w[i], Need::kRequired, {outputs, {inputs}})) return;
     inputs = s.w[i]->shape[0];
-    check.InRange(absl::StrCat("weights.", Numbered('w', i), ".tensor.shape[0]"), inputs, 1,
+    check.InRange(absl::StrCat("weights.", LayerWeight('w', i), ".tensor.shape[0]"), inputs, 1,
                   last ? kMaxHeads : kMaxLayerWidth);
-    CheckWeight(check, Numbered('b', i), s.b[i], Need::kRequired, {{inputs}});
+    CheckWeight(check, LayerWeight('b', i), s.b[i], Need::kRequired, {{inputs}});
     if (last || !s.layer_norm) continue;
-    CheckWeight(check, Numbered('g', i), s.g[i], Need::kRequired, {{inputs}});
-    CheckWeight(check, Numbered('h', i), s.h[i], Need::kOptional, {{inputs}});
+    CheckWeight(check, LayerWeight('g', i), s.g[i], Need::kRequired, {{inputs}});
+    CheckWeight(check, LayerWeight('h', i), s.h[i], Need::kOptional, {{inputs}});
   }
-  for (size_t i = layers; i < s.b.size(); ++i) RefuseWeight(check, Numbered('b', i), s.b[i], "there is no such layer");
   for (size_t i = s.layer_norm ? layers - 1 : 0; i < s.g.size(); ++i) {
     const std::string_view why = s.layer_norm ? "only hidden layers are normed" : "layer_norm is not set";
-    RefuseWeight(check, Numbered('g', i), s.g[i], why);
-    RefuseWeight(check, Numbered('h', i), s.h[i], why);
+    RefuseWeight(check, LayerWeight('g', i), s.g[i], why);
+    RefuseWeight(check, LayerWeight('h', i), s.h[i], why);
   }
 }
 
@@ -72,7 +56,7 @@ absl::StatusOr<CanonicalSpec> CanonicalizeSpec(const EncodingSpec& spec) {
   CanonicalSpec canonical{spec, {}, {}};
   const DynamicPositionBiasSpec& s = std::get<DynamicPositionBiasSpec>(canonical.spec);
   SpecChecker check(&canonical);
-  const size_t layers = CountLayers(s, check);
+  const size_t layers = CountLayers(check, s.w, s.b, 2);
   if (check.ok()) CheckLayers(s, layers, check);
   if (!check.ok()) return check.status();
   return canonical;

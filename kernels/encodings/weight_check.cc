@@ -87,4 +87,24 @@ void RefuseWeight(SpecChecker& check, std::string_view name, const WeightRef& we
   check.Fail(absl::StrCat("weights.", Absl(name)), name, absl::StrCat("no ", Absl(name), ": ", Absl(why)));
 }
 
+std::string LayerWeight(char kind, size_t layer) { return absl::StrCat(std::string(1, kind), layer + 1); }
+
+size_t CountLayers(SpecChecker& check, std::span<const WeightRef> w, std::span<const WeightRef> b, size_t least) {
+  size_t layers = 0;
+  for (size_t i = 0; i < w.size(); ++i) {
+    if (w[i]) layers = i + 1;
+  }
+  for (size_t i = 0; i < layers; ++i) {
+    if (!w[i]) check.Fail("weights", absl::StrCat("no ", LayerWeight('w', i)), "every layer up to the last one");
+  }
+  if (layers < least) {
+    std::string allowed;
+    for (size_t i = 0; i < least; ++i) absl::StrAppend(&allowed, LayerWeight('w', i), ", ", LayerWeight('b', i), ", ");
+    check.Fail("weights", absl::StrCat("no ", LayerWeight('w', layers)),
+               absl::StrCat(allowed, "and up to ", w.size() - least, " layers more"));
+  }
+  for (size_t i = layers; i < b.size(); ++i) RefuseWeight(check, LayerWeight('b', i), b[i], "there is no such layer");
+  return layers;
+}
+
 }  // namespace phasor

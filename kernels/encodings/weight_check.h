@@ -2,8 +2,11 @@
 #ifndef PHASOR_KERNELS_ENCODINGS_WEIGHT_CHECK_H_
 #define PHASOR_KERNELS_ENCODINGS_WEIGHT_CHECK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/encodings/spec_check.h"
@@ -27,6 +30,13 @@ bool CheckWeight(SpecChecker& check, std::string_view name, const WeightRef& wei
 
 // Fails when a weight is there that nothing would read; `why` ends the sentence "no NAME: …".
 void RefuseWeight(SpecChecker& check, std::string_view name, const WeightRef& weight, std::string_view why);
+
+// Name of a layer's weight: "w1" is that of ('w', 0).
+std::string LayerWeight(char kind, size_t layer);
+
+// Layers of a perceptron, whose matrices and biases stand in arrays of one size: as many as w are given, from the first one
+// on. Fails on gaps, on fewer than `least`, and on a bias of no layer.
+size_t CountLayers(SpecChecker& check, std::span<const WeightRef> w, std::span<const WeightRef> b, size_t least);
 
 }  // namespace phasor
 

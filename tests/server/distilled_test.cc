@@ -157,11 +157,11 @@ TEST(DistilledTest, BadSpecsAreRefused) {
           {kBad, "items[0].spec.distilled.cosine_terms", "-1", "0 … 65536"});
   refused("distilled { num_positions: 2 cosine_terms: 3 } " + w1 + b1,
           {kBad, "items[0].spec.weights[0].tensor.shape", "[1, 1]", "[columns, 3]"});
-  refused(good, {kBad, "items[0].spec.weights", "no w1", "w1 and b1"});
+  refused(good, {kBad, "items[0].spec.weights", "no w1", "w1, b1, and up to 7"});
   refused(good + w1, {kBad, "items[0].spec.weights", "no b1", "b1 [1]"});
-  refused(good + b1, {kBad, "items[0].spec.weights", "no w1", "every layer"});
+  refused(good + b1, {kBad, "items[0].spec.weights", "no w1", "w1, b1"});
   refused(good + w1 + b1 + "weights { name: \"b3\" tensor { dtype: DTYPE_F32 shape: 1 data: \"\\0\\0\\0\\0\" } }",
-          {kBad, "items[0].spec.weights", "no w2", "every layer"});
+          {kBad, "items[0].spec.weights[2]", "b3", "there is no such layer"});
   refused(good + b1 + "weights { name: \"w1\" tensor { dtype: DTYPE_F32 shape: [1, 1] data: \"\\0\\0\\300\\177\" } }",
           {kBad, "items[0].spec.weights[1].tensor", "NaN", "finite"});
 }
