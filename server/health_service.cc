@@ -17,7 +17,7 @@ using grpc::health::v1::HealthCheckResponse;
 using Base = grpc::health::v1::Health;
 using RawService = Base::WithRawMethod_Check<Base::WithRawMethod_Watch<Base::Service>>;
 
-constexpr int kPostedPerQueue = 2;
+constexpr int kPosted = 4;
 // A name, and room for what later versions of the protocol may ask.
 constexpr size_t kMaxRequestBytes = 1024;
 constexpr std::chrono::milliseconds kRetryElsewhere{100};
@@ -172,7 +172,7 @@ ServiceMethods Health::MakeService() {
 
   Method check;
   check.name = made.name + "/Check";
-  check.posted = kPostedPerQueue;
+  check.posted = kPosted;
   check.exempt = true;
   check.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestCheck(call, request, writer, queue, queue, tag);
@@ -190,7 +190,7 @@ ServiceMethods Health::MakeService() {
 
   Method watch;
   watch.name = made.name + "/Watch";
-  watch.posted = kPostedPerQueue;
+  watch.posted = kPosted;
   watch.exempt = true;
   watch.request_next_writer = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestWatch(call, request, writer, queue, queue, tag);

@@ -168,7 +168,7 @@ using StreamDuplex = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteB
 struct Method {
   std::string name;                          // "phasor.v1.PositionService/Precompute"
   ResponsePath path = ResponsePath::kProto;  // kZeroCopy: the data plane
-  int posted = 8;                            // calls asked for in advance, per completion queue
+  int posted = 16;                           // calls asked for in advance
   MethodMetrics* metrics = nullptr;
   // Served however many calls are being served and while a shutdown refuses others, which does not wait for these; not in
   // the count of calls being served.

@@ -22,7 +22,7 @@ using Base = v1::PositionService;
 using RawService = Base::WithRawMethod_Precompute<Base::WithRawMethod_StreamPrecompute<Base::WithRawMethod_Apply<
     Base::WithRawMethod_StreamApply<Base::WithRawMethod_Scores<Base::WithRawMethod_UploadTensor<Base::Service>>>>>>;
 
-constexpr int kPostedPerQueue = 64;
+constexpr int kPosted = 128;
 constexpr std::chrono::milliseconds kRetryAfter{50};
 
 int64_t Since(Clock::time_point start) {
@@ -85,7 +85,7 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   Method precompute;
   precompute.name = made.name + "/Precompute";
   precompute.path = ResponsePath::kZeroCopy;
-  precompute.posted = kPostedPerQueue;
+  precompute.posted = kPosted;
   precompute.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestPrecompute(call, request, writer, queue, queue, tag);
   };
@@ -111,7 +111,7 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   Method apply;
   apply.name = made.name + "/Apply";
   apply.path = ResponsePath::kZeroCopy;
-  apply.posted = kPostedPerQueue;
+  apply.posted = kPosted;
   apply.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestApply(call, request, writer, queue, queue, tag);
   };

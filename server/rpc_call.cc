@@ -20,6 +20,8 @@ constexpr char kRequestIdKey[] = "x-request-id";
 constexpr size_t kMaxRequestId = 128;
 constexpr std::chrono::milliseconds kRetryAfterOverload{50};
 constexpr std::chrono::milliseconds kRetryElsewhere{100};
+// Copying so much to or from a socket takes a thread about as long as waking another.
+constexpr int64_t kLargeMessage = 128 << 10;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -126,17 +128,43 @@ RpcCall::RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQ
 
 RpcCall::~RpcCall() = default;
 
-void RpcCall::OnRequest(bool ok) {
-  if (!ok) {
-    // The done event never comes for a call that never started.
-    CallGroup* group = group_;
-    delete this;
-    group->RemoveObject();
-    return;
+void RpcCall::Deliver(Event* event) {
+  {
+    const std::lock_guard lock(events_mutex_);
+    (last_event_ == nullptr ? first_event_ : last_event_->next) = event;
+    last_event_ = event;
+    if (delivering_) return;
+    delivering_ = true;
   }
+  ExpectOne();  // this thread needs the object until it is through
+  while (Event* next = NextEvent()) next->Run();
+  ReleaseOne();
+}
+
+RpcCall::Event* RpcCall::NextEvent() {
+  const std::lock_guard lock(events_mutex_);
+  Event* event = first_event_;
+  if (event == nullptr) {
+    delivering_ = false;
+    return nullptr;
+  }
+  first_event_ = std::exchange(event->next, nullptr);
+  if (first_event_ == nullptr) last_event_ = nullptr;
+  return event;
+}
+
+void RpcCall::OnRequest(bool ok) {
+  // The done event never comes for a call that never started.
+  if (ok) Serve();
+  ReleaseOne();
+}
+
+void RpcCall::Serve() {
   Post(group_, method_, queue_);  // first: somebody should be waiting for the next call whatever this one does
+  started_ = true;
   arrived_ = Clock::now();
-  events_left_.store(2, std::memory_order_relaxed);
+  ExpectOne();  // OnDone
+  ExpectOne();  // OnFinish
   const bool refused = !method_->exempt && group_->refusing();
   taken_ = !method_->exempt && !refused;
   if (taken_) group_->AddCall();
@@ -148,6 +176,7 @@ void RpcCall::OnRequest(bool ok) {
   Arrived();
 
   const bool admitted = method_->exempt || group_->admission().TryEnter();
+  if (group_->busy()) group_->Wake();
   if (refused) {
     Answer(Refuse(Unavailable("DRAINING", "the server is shutting down", kRetryElsewhere), RejectReason::kDraining));
   } else if (!admitted) {
@@ -165,17 +194,16 @@ void RpcCall::OnRequest(bool ok) {
   }
 }
 
-void RpcCall::CountRequest(const grpc::ByteBuffer& request) {
-  const auto bytes = static_cast<int64_t>(request.Length());
-  request_bytes_ += bytes;
+int64_t RpcCall::CountMessage(const grpc::ByteBuffer& message) {
+  const auto bytes = static_cast<int64_t>(message.Length());
   group_->admission().CountTraffic(bytes);
+  if (bytes >= kLargeMessage && !large_.exchange(true, std::memory_order_relaxed)) group_->AddLarge();
+  return bytes;
 }
 
-void RpcCall::CountResponse(const grpc::ByteBuffer& response) {
-  const auto bytes = static_cast<int64_t>(response.Length());
-  response_bytes_ += bytes;
-  group_->admission().CountTraffic(bytes);
-}
+void RpcCall::CountRequest(const grpc::ByteBuffer& request) { request_bytes_ += CountMessage(request); }
+
+void RpcCall::CountResponse(const grpc::ByteBuffer& response) { response_bytes_ += CountMessage(response); }
 
 void RpcCall::ReadDeadline() {
   const auto deadline = server_context_.deadline();
@@ -239,9 +267,12 @@ void RpcCall::OnFinish(bool ok) {
 
 void RpcCall::ReleaseOne() {
   if (events_left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-  Account();
-  held_.reset();
-  if (!method_->exempt) group_->admission().Leave();
+  if (started_) {
+    Account();
+    held_.reset();
+    if (large_.load(std::memory_order_relaxed)) group_->RemoveLarge();
+    if (!method_->exempt) group_->admission().Leave();
+  }
   CallGroup* group = group_;
   const bool taken = taken_;
   delete this;

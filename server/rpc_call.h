@@ -1,13 +1,13 @@
 // The wrapper round every call, of every method: admit, hand to the method's handler, answer, and account for it.
 //
 // Life of an object: posted (waits for a call) → handled (its Reply is out) → answered (Finish is under way) → gone. gRPC
-// reports through events of the completion queue, whose one thread runs all the steps below but Answer, which may come from
-// any thread:
+// reports through events of the completion queue. Several threads serve it, but the events of one call are run one after the
+// other (Deliver), so the steps below never overlap; Answer may come from any thread:
 //   OnRequest(ok)  a call came; not ok: the server shuts down, and nothing else will happen
 //   OnDone         the call is over for gRPC: completed, or cancelled (client gone, deadline passed, shutdown)
 //   OnFinish(ok)   the answer was handed to the network, or could not be
-// After a good OnRequest both OnDone and OnFinish come, in either order; the last event deletes the object. Streams have
-// more of them (streaming_call.h).
+// After a good OnRequest both OnDone and OnFinish come, in either order; when the last event is through, the object is
+// deleted. Streams have more of them (streaming_call.h).
 #ifndef PHASOR_SERVER_RPC_CALL_H_
 #define PHASOR_SERVER_RPC_CALL_H_
 
@@ -26,17 +26,9 @@
 #include "server/logging.h"
 #include "server/method.h"
 #include "server/metrics.h"
+#include "server/queue_threads.h"
 
 namespace phasor::server {
-
-// What comes back from a completion queue as a tag.
-class CompletionEvent {
- public:
-  virtual void Complete(bool ok) = 0;
-
- protected:
-  ~CompletionEvent() = default;
-};
 
 // How many calls may be served at once, over all listeners. Thread-safe.
 class CallAdmission {
@@ -90,6 +82,20 @@ class CallGroup {
   void RemoveCall() { calls_.fetch_sub(1, std::memory_order_relaxed); }
   int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
 
+  // Calls that have a message so large that reading or writing it keeps a thread for long.
+  void AddLarge() {
+    large_.fetch_add(1, std::memory_order_relaxed);
+    Wake();
+  }
+  void RemoveLarge() { large_.fetch_sub(1, std::memory_order_relaxed); }
+  // Whether one thread of the completion queue is not enough.
+  bool busy() const { return large_.load(std::memory_order_relaxed) > 0 || admission_->inflight() > 1; }
+  // Who rests until it is busy; null: nobody. Stays until another is set while no call runs.
+  void WakeWhenBusy(QueueThreads* threads) { threads_.store(threads, std::memory_order_release); }
+  void Wake() {
+    if (QueueThreads* const threads = threads_.load(std::memory_order_acquire)) threads->Wake();
+  }
+
   // Objects that exist, posted or serving.
   void AddObject();
   void RemoveObject();
@@ -103,6 +109,8 @@ class CallGroup {
   const bool admin_;
   std::atomic<bool> refusing_{false};
   std::atomic<int64_t> calls_{0};
+  std::atomic<int64_t> large_{0};
+  std::atomic<QueueThreads*> threads_{nullptr};
   std::mutex mutex_;
   std::condition_variable none_;
   int64_t objects_ = 0;
@@ -122,13 +130,29 @@ class RpcCall {
   void Answer(Outcome outcome);
 
  protected:
+  // At most one of each kind is under way.
+  class Event : public CompletionEvent {
+   public:
+    virtual void Run() = 0;
+    Event* next = nullptr;
+
+   protected:
+    ~Event() = default;
+  };
   template <typename T>
-  struct EventOf final : CompletionEvent {
+  struct EventOf final : Event {
     EventOf(T* owner, void (T::*then)(bool)) : call(owner), step(then) {}
-    void Complete(bool ok) override { (call->*step)(ok); }
+    void Complete(bool is_ok) override {
+      ok = is_ok;
+      call->Deliver(this);
+    }
+    void Run() override { (call->*step)(ok); }
     T* const call;
     void (T::* const step)(bool);
+    bool ok = false;
   };
+  // Runs the event after those that came before it: on this thread, or on the one that is running them.
+  void Deliver(Event* event);
 
   RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue);
   virtual ~RpcCall();
@@ -144,7 +168,7 @@ class RpcCall {
   // The call is over for gRPC; on the queue's thread.
   virtual void Over() {}
 
-  // Another event is expected; each ends with ReleaseOne, after which the object may be gone.
+  // Another event is expected; each ends with ReleaseOne. Outside of events the object may be gone after that.
   void ExpectOne() { events_left_.fetch_add(1, std::memory_order_relaxed); }
   void ReleaseOne();
   void CountRequest(const grpc::ByteBuffer& request);
@@ -163,12 +187,15 @@ class RpcCall {
   void ForgetAnswerIfCancelled() { ended_early_ = true; }
 
  private:
+  Event* NextEvent();  // null: there is none, and nobody runs them any more
   void OnRequest(bool ok);
+  void Serve();
   void OnDone(bool ok);
   void OnFinish(bool ok);
 
   void ReadDeadline();
   void ReadRequestId();
+  int64_t CountMessage(const grpc::ByteBuffer& message);
   grpc::StatusCode FinalCode() const;
   void Account();
   void LogAccess(grpc::StatusCode code, double seconds) const;
@@ -192,8 +219,14 @@ class RpcCall {
   Outcome outcome_;                                 // without the response
   grpc::StatusCode sent_code_ = grpc::StatusCode::OK;
   std::string reason_;
-  std::atomic<int> events_left_{0};
+  std::atomic<int> events_left_{1};  // the request
+  std::mutex events_mutex_;          // of the three below
+  Event* first_event_ = nullptr;     // of those that have come and not been run
+  Event* last_event_ = nullptr;
+  bool delivering_ = false;
+  bool started_ = false;
   bool taken_ = false;  // counts as a call of the group
+  std::atomic<bool> large_{false};
   bool was_cancelled_ = false;
   bool ended_early_ = false;
   // Orders what Answer wrote, on whatever thread, before what OnFinish reads.

@@ -238,7 +238,7 @@ absl::Status Server::Impl::StartTransports() {
   TransportOptions transport;
   transport.flag = "--listen";
   transport.addresses = options.listen;
-  transport.queues = options.rpc_threads > 0 ? options.rpc_threads : std::min(DefaultWorkerThreads(), kMostRpcThreads);
+  transport.threads = options.rpc_threads > 0 ? options.rpc_threads : std::min(DefaultWorkerThreads(), kMostRpcThreads);
   transport.max_receive_bytes = options.limits.max_request_bytes + kMessageOverhead;
   // What gRPC holds for calls that nobody has looked at yet; twice what admission lets in leaves room for both directions.
   transport.quota_bytes = 2 * (options.limits.max_inflight_bytes + transport.max_receive_bytes);
@@ -252,7 +252,7 @@ absl::Status Server::Impl::StartTransports() {
 
   transport.flag = "--admin-listen";
   transport.addresses = options.admin_listen;
-  transport.queues = 1;
+  transport.threads = 1;
   transport.admin = true;
   started = Transport::Start(transport, MakeServices(&context), admin_calls.get());
   if (!started.ok()) return started.status();

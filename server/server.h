@@ -31,7 +31,7 @@ struct ServerOptions {
   std::vector<std::string> admin_listen;  // unix:PATH or a loopback HOST:PORT
   std::string metrics_listen;             // HOST:PORT; empty: none
   bool metrics_fallback = false;          // when that port is taken, pick a free one and say so
-  int rpc_threads = 0;                    // completion queues; 0: one per usable processor, at most 4
+  int rpc_threads = 0;                    // that serve the completion queue; 0: one per usable processor, at most 4
   int worker_threads = 0;                 // 0: one per usable processor
   Limits limits;
   int64_t cache_bytes = int64_t{1} << 30;

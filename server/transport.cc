@@ -10,24 +10,22 @@
 #include "grpc/grpc.h"
 #include "grpcpp/ext/channelz_service_plugin.h"
 #include "grpcpp/ext/health_check_service_server_builder_option.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
 #include "server/addresses.h"
 #include "server/health_service.h"
+#include "server/reflection_service.h"
 #include "server/text.h"
 
 namespace phasor::server {
 namespace {
 
-// gRPC keeps these switches per process, for all servers created afterwards.
-void EnablePlugins(bool channelz) {
+// gRPC keeps this switch per process, for all servers created afterwards.
+void EnableChannelz() {
   static std::once_flag once;
-  std::call_once(once, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
-  static std::once_flag channelz_once;
-  if (channelz) std::call_once(channelz_once, [] { grpc::channelz::experimental::InitChannelzService(); });
+  std::call_once(once, [] { grpc::channelz::experimental::InitChannelzService(); });
 }
 
 void Configure(const TransportOptions& options, grpc::ServerBuilder* builder) {
@@ -57,32 +55,37 @@ void Configure(const TransportOptions& options, grpc::ServerBuilder* builder) {
   }
 }
 
-void ServeQueue(grpc::ServerCompletionQueue* queue) {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue->Next(&tag, &ok)) static_cast<CompletionEvent*>(tag)->Complete(ok);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> Transport::Start(const TransportOptions& options,
                                                             std::vector<ServiceMethods> services, CallGroup* group) {
-  EnablePlugins(options.channelz);
-  std::unique_ptr<Transport> transport(new Transport(std::move(services), group));
+  if (options.channelz) EnableChannelz();
+  std::unique_ptr<Transport> transport(new Transport(options, std::move(services), group));
   if (absl::Status status = transport->Listen(options); !status.ok()) return status;
-  transport->ServeQueues();
+  transport->Serve(options.threads);
   return transport;
 }
 
-Transport::Transport(std::vector<ServiceMethods> services, CallGroup* group)
-    : health_(std::make_unique<Health>()), services_(std::move(services)), names_{""}, group_(group) {
+Transport::Transport(const TransportOptions& options, std::vector<ServiceMethods> services, CallGroup* group)
+    : health_(std::make_unique<Health>()),
+      reflection_(std::make_unique<Reflection>()),
+      services_(std::move(services)),
+      names_{""},
+      group_(group) {
   for (const ServiceMethods& service : services_) names_.push_back(service.name);
   health_->Set({kLivenessService}, true);
   SetServing(false);
-  services_.push_back(health_->MakeService());
-  for (Method& method : services_.back().methods) {
-    method.metrics = group_->metrics().AddMethod(method.name, method.path);
-  }
+  AddService(health_->MakeService());
+  std::vector<std::string> served;
+  for (const ServiceMethods& service : services_) served.push_back(service.name);
+  if (options.channelz) served.emplace_back("grpc.channelz.v1.Channelz");
+  reflection_->SetServices(std::move(served));
+  for (ServiceMethods& service : reflection_->MakeServices()) AddService(std::move(service));
+}
+
+void Transport::AddService(ServiceMethods service) {
+  for (Method& method : service.methods) method.metrics = group_->metrics().AddMethod(method.name, method.path);
+  services_.push_back(std::move(service));
 }
 
 Transport::~Transport() { Shutdown(std::chrono::milliseconds(0)); }
@@ -100,7 +103,7 @@ absl::Status Transport::Listen(const TransportOptions& options) {
     builder.AddListeningPort(options.addresses[i], grpc::InsecureServerCredentials(), &ports_[i]);
   }
   for (const ServiceMethods& service : services_) builder.RegisterService(service.service.get());
-  for (int i = 0; i < options.queues; ++i) queues_.push_back(builder.AddCompletionQueue());
+  queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return absl::FailedPreconditionError(
@@ -114,15 +117,14 @@ absl::Status Transport::Listen(const TransportOptions& options) {
   return absl::OkStatus();
 }
 
-void Transport::ServeQueues() {
-  for (const auto& queue : queues_) {
-    for (const ServiceMethods& service : services_) {
-      for (const Method& method : service.methods) {
-        for (int i = 0; i < method.posted; ++i) RpcCall::Post(group_, &method, queue.get());
-      }
+void Transport::Serve(int threads) {
+  for (const ServiceMethods& service : services_) {
+    for (const Method& method : service.methods) {
+      for (int i = 0; i < method.posted; ++i) RpcCall::Post(group_, &method, queue_.get());
     }
-    threads_.emplace_back(ServeQueue, queue.get());
   }
+  threads_ = std::make_unique<QueueThreads>(queue_.get(), threads, [group = group_] { return group->busy(); });
+  group_->WakeWhenBusy(threads_.get());
 }
 
 std::shared_ptr<grpc::Channel> Transport::InProcessChannel() {
@@ -138,11 +140,9 @@ void Transport::Shutdown(std::chrono::milliseconds grace) {
   if (shut_down_) return;
   shut_down_ = true;
   if (server_ == nullptr) {
-    // The builder failed. Its queues still want to be shut down and emptied.
-    for (const auto& queue : queues_) {
-      queue->Shutdown();
-      ServeQueue(queue.get());
-    }
+    // The builder failed. Its queue still wants to be shut down and emptied.
+    queue_->Shutdown();
+    ServeQueue(queue_.get());
     return;
   }
   // gRPC's Shutdown drops calls that come while clients have not seen it yet, and they read CANCELLED. So new ones are
@@ -171,12 +171,13 @@ void Transport::Shutdown(std::chrono::milliseconds grace) {
   server_->Shutdown(std::chrono::system_clock::now() + (end - std::chrono::steady_clock::now()));
   finished.store(true, std::memory_order_relaxed);
   canceller.join();
-  // Every posted call comes back now, and those that run were cancelled. Only when none is left may the queues close: an
+  // Every posted call comes back now, and those that run were cancelled. Only when none is left may the queue close: an
   // answer on a closed queue would abort the process.
   while (!group_->AwaitNone(std::chrono::seconds(1))) {
   }
-  for (const auto& queue : queues_) queue->Shutdown();
-  for (std::thread& thread : threads_) thread.join();
+  queue_->Shutdown();
+  threads_.reset();
+  group_->WakeWhenBusy(nullptr);
 }
 
 }  // namespace phasor::server

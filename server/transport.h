@@ -1,11 +1,10 @@
-// One gRPC server: its listeners, its completion queues with one thread each, and the calls posted on them.
+// One gRPC server: its listeners, its completion queue and who serves it, and the calls posted on it.
 #ifndef PHASOR_SERVER_TRANSPORT_H_
 #define PHASOR_SERVER_TRANSPORT_H_
 
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +13,7 @@
 #include "grpcpp/server.h"
 
 #include "server/method.h"
+#include "server/queue_threads.h"
 #include "server/rpc_call.h"
 
 namespace phasor::server {
@@ -28,7 +28,7 @@ struct ServiceMethods {
 struct TransportOptions {
   std::string flag;                            // that the addresses come from, for error texts
   std::vector<std::string> addresses;          // HOST:PORT or unix:PATH; empty: in-process channels only
-  int queues = 1;                              // completion queues, each with a thread
+  int threads = 1;                             // of the completion queue
   int64_t max_receive_bytes = 4 << 20;         // of a message
   int64_t quota_bytes = 0;                     // what gRPC may hold in its own buffers; 0: unbounded
   int max_concurrent_streams = 256;            // per connection
@@ -38,16 +38,16 @@ struct TransportOptions {
 };
 
 class Health;
+class Reflection;
 
 // Name of the health service that tells whether the process lives (and not whether it should get traffic).
 inline constexpr char kLivenessService[] = "liveness";
 
 class Transport {
  public:
-  // Listens and serves, health too. Health: "liveness" is SERVING, everything else NOT_SERVING. `group` must outlive the
-  // transport.
-  // A Unix socket that nobody listens on is replaced. Errors: FAILED_PRECONDITION naming the address that cannot be bound or
-  // is taken.
+  // Listens and serves, health and reflection too. Health: "liveness" is SERVING, everything else NOT_SERVING. `group` must
+  // outlive the transport. A Unix socket that nobody listens on is replaced. Errors: FAILED_PRECONDITION naming the address
+  // that cannot be bound or is taken.
   static absl::StatusOr<std::unique_ptr<Transport>> Start(const TransportOptions& options,
                                                           std::vector<ServiceMethods> services, CallGroup* group);
   // Shutdown with no grace, if that has not happened.
@@ -66,18 +66,21 @@ class Transport {
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
-  Transport(std::vector<ServiceMethods> services, CallGroup* group);
+  Transport(const TransportOptions& options, std::vector<ServiceMethods> services, CallGroup* group);
+  // One of the transport's own.
+  void AddService(ServiceMethods service);
   absl::Status Listen(const TransportOptions& options);
-  void ServeQueues();
+  void Serve(int threads);
 
   const std::unique_ptr<Health> health_;
+  const std::unique_ptr<Reflection> reflection_;
   std::vector<ServiceMethods> services_;
   std::vector<std::string> names_;  // whose health SetServing sets
   CallGroup* const group_;
-  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<int> ports_;
-  std::vector<std::thread> threads_;
+  std::unique_ptr<QueueThreads> threads_;
   bool shut_down_ = false;
 };
 

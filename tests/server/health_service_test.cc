@@ -76,7 +76,7 @@ class HealthServiceTest : public ::testing::Test {
     services.push_back(std::move(service));
     TransportOptions options;
     options.addresses = {"127.0.0.1:0"};
-    options.queues = 2;
+    options.threads = 2;
     options.max_concurrent_streams = 2 * static_cast<int>(kMaxHealthWatches);
     auto started = Transport::Start(options, std::move(services), &group_);
     ASSERT_TRUE(started.ok()) << started.status();

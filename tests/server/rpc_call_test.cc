@@ -80,7 +80,7 @@ class RpcCallTest : public ::testing::Test {
     services.push_back(std::move(service));
     TransportOptions options;
     options.addresses = {"127.0.0.1:0"};
-    options.queues = 2;
+    options.threads = 2;
     auto started = Transport::Start(options, std::move(services), &group_);
     ASSERT_TRUE(started.ok()) << started.status();
     transport_ = *std::move(started);

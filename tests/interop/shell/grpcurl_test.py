@@ -1,4 +1,4 @@
-"""What reflection tells, read by grpcurl, which asks for grpc.reflection.v1 first and falls back to v1alpha.
+"""What reflection tells, read by grpcurl, which asks for grpc.reflection.v1 (the test of the server has v1alpha).
 
 Every method is called by readme_test.py.
 """
@@ -32,7 +32,7 @@ class Grpcurl(unittest.TestCase):
 
     def test_lists_every_service_and_method(self):
         listed = self.grpcurl("list").split()
-        self.assertEqual(set(listed), {*SERVICES, "grpc.reflection.v1alpha.ServerReflection"})
+        self.assertEqual(set(listed), {*SERVICES, "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"})
         for service, methods in SERVICES.items():
             self.assertEqual(set(self.grpcurl("list", service).split()), {f"{service}.{method}" for method in methods})
 
