@@ -107,7 +107,7 @@ std::string CachedNames(const Engine& engine) {
   return names;
 }
 
-absl::StatusOr<v1::EvictTablesResponse> EvictTables(const ServiceContext& context, const v1::EvictTablesRequest& request,
+absl::StatusOr<v1::EvictTablesResponse> EvictTables(ServiceContext& context, const v1::EvictTablesRequest& request,
                                                     const Reply& reply) {
   if (!reply.on_admin_listener()) {
     return MakeError(absl::StatusCode::kPermissionDenied, "ADMIN_LISTENER_ONLY",
@@ -124,6 +124,7 @@ absl::StatusOr<v1::EvictTablesResponse> EvictTables(const ServiceContext& contex
   }
   const std::vector<std::string> names(request.names().begin(), request.names().end());
   const auto [tiles, bytes] = context.engine->Evict(names, request.all());
+  context.answers.Clear();
   v1::EvictTablesResponse response;
   response.set_tiles(tiles);
   response.set_bytes(bytes);

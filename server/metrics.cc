@@ -77,6 +77,15 @@ void AddEngine(const EngineStats& stats, std::vector<MetricFamily>* out) {
   gauge("phasor_worker_threads", "Threads that build tables and run kernels.", stats.worker_threads);
 }
 
+void AddAnswers(const AnswerMemo::Stats& stats, std::vector<MetricFamily>* out) {
+  AddSample(out, "phasor_remembered_answers", "Answers of Precompute kept whole, by their requests' bytes.",
+            MetricType::Gauge, static_cast<double>(stats.answers));
+  AddSample(out, "phasor_remembered_answers_bytes", "Bytes that they and their requests take.", MetricType::Gauge,
+            static_cast<double>(stats.bytes));
+  AddSample(out, "phasor_remembered_answers_found_total", "Calls that were answered with one of them.", MetricType::Counter,
+            static_cast<double>(stats.found));
+}
+
 void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::vector<MetricFamily>* out) {
   const auto gauge = [&](const char* name, const char* help, int64_t value) {
     AddSample(out, name, help, MetricType::Gauge, static_cast<double>(value));
@@ -275,6 +284,11 @@ void Metrics::WatchRegions(std::function<RegionStore::Stats()> stats, int64_t ca
 void Metrics::WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, int64_t capacity) {
   live_.push_back(std::make_shared<LiveFamilies>(
       [stats = std::move(stats), capacity](std::vector<MetricFamily>* out) { AddDeviceMemory(stats(), capacity, out); }));
+}
+
+void Metrics::WatchAnswers(std::function<AnswerMemo::Stats()> stats) {
+  live_.push_back(std::make_shared<LiveFamilies>(
+      [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddAnswers(stats(), out); }));
 }
 
 void Metrics::WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes) {

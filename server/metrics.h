@@ -19,6 +19,7 @@
 #include "prometheus/registry.h"
 
 #include "kernels/backend.h"
+#include "server/answer_memo.h"
 #include "server/device_store.h"
 #include "server/engine.h"
 #include "server/region_store.h"
@@ -78,6 +79,9 @@ class Metrics {
 
   // The same of the backend's devices, if it has any.
   void WatchBackend(std::function<BackendStats()> stats);
+
+  // The same of the answers that are kept whole.
+  void WatchAnswers(std::function<AnswerMemo::Stats()> stats);
 
   // The same of the uploads; `capacity_bytes` is what they may hold.
   void WatchUploads(std::function<UploadStore::Stats()> stats, int64_t capacity_bytes);

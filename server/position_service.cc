@@ -29,35 +29,102 @@ int64_t Since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
-// `Parse`, `Run` and `Write` of one of the two methods.
-template <typename Result, typename Parse, typename Run, typename Write>
-std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Parse parse, Run run, Write write) {
+// The bytes of a request that the memo of answers may know; empty: it is none of those.
+std::string_view MemoKey(const grpc::ByteBuffer& bytes, grpc::Slice* slice) {
+  if (bytes.Length() > AnswerMemo::kMaxRequestBytes || !bytes.TrySingleSlice(slice).ok()) return {};
+  return {reinterpret_cast<const char*>(slice->begin()), slice->size()};
+}
+
+// A request whose answer may be worth keeping.
+class Memorable {
+ public:
+  Memorable(AnswerMemo* memo, const grpc::ByteBuffer& request) : memo_(memo), generation_(memo->generation()) {
+    may_ = !MemoKey(request, &request_).empty();
+  }
+  // Whether every item came out of the table cache, or the caller has it. To be asked before the answer is written.
+  bool Suits(const Answer<PrecomputeResult>& answer) const {
+    int64_t bytes = 0;
+    for (const PrecomputeResult& result : answer.results) {
+      if (!result.status.ok() || result.shared_region != nullptr) return false;
+      if (result.cache != CacheOutcome::kHit && !result.not_modified) return false;
+      bytes += result.not_modified ? 0 : result.payload_bytes;
+    }
+    return may_ && bytes <= static_cast<int64_t>(AnswerMemo::kMaxAnswerBytes);
+  }
+  void Keep(const grpc::ByteBuffer& answer) const {
+    const std::string_view key(reinterpret_cast<const char*>(request_.begin()), request_.size());
+    memo_->Offer(key, generation_, [&] {
+      v1::PrecomputeRequest message;
+      const bool says_all = message.ParseFromArray(key.data(), static_cast<int>(key.size())) && SaysAll(message);
+      return says_all ? WithoutTimes(answer) : std::string();
+    });
+  }
+
+ private:
+  AnswerMemo* memo_;
+  grpc::Slice request_;
+  uint64_t generation_;
+  bool may_ = false;
+};
+
+// One whose answer nobody keeps.
+struct Forgettable {
+  bool Suits(const auto&) const { return false; }
+  void Keep(const grpc::ByteBuffer&) const {}
+};
+
+// `Parse`, `Run` and `Write` of one of the methods; `remember` makes a Memorable or Forgettable of a request.
+template <typename Result, typename Parse, typename Run, typename Write, typename Remember>
+std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Parse parse, Run run, Write write,
+                                                     Remember remember) {
   return [=](grpc::ByteBuffer bytes, Reply reply) {
     const Clock::time_point start = Clock::now();
+    const auto memory = remember(bytes);
     const RegionAccess regions = RegionAccessOf(context->regions, reply.peer(), context->devices);
     auto request = parse(context->parser, bytes, regions);
     bytes.Clear();  // the payloads keep what they need
     const int64_t decode_ns = Since(start);
     if (!request.ok()) return std::move(reply).Send(Refuse(request.status()));
     const std::shared_ptr<CallContext> call = reply.context();
-    (context->engine->*run)(call, *std::move(request),
-                            [context, call, write, decode_ns, reply = std::move(reply)](Answer<Result> answer) mutable {
-                              if (!answer.status.ok()) return std::move(reply).Send(RefuseFromEngine(answer.status));
-                              const Clock::time_point write_start = Clock::now();
-                              Outcome outcome;
-                              answer.stages.decode_ns = decode_ns;
-                              outcome.stages = answer.stages;
-                              int64_t shared = 0;
-                              for (const Result& result : answer.results) shared += SharedBytes(result);
-                              context->metrics->Shared(shared);
-                              auto response =
-                                  write(std::move(answer), PlaceOfWork(context->engine->backend(), call->cancelled));
-                              if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
-                              outcome.response = *std::move(response);
-                              answer.results.clear();  // what they hold is free when the caller hears of it
-                              outcome.stages.copy_ns += Since(write_start);
-                              std::move(reply).Send(std::move(outcome));
-                            });
+    (context->engine->*run)(
+        call, *std::move(request),
+        [context, call, write, decode_ns, memory, reply = std::move(reply)](Answer<Result> answer) mutable {
+          if (!answer.status.ok()) return std::move(reply).Send(RefuseFromEngine(answer.status));
+          const Clock::time_point write_start = Clock::now();
+          Outcome outcome;
+          answer.stages.decode_ns = decode_ns;
+          outcome.stages = answer.stages;
+          int64_t shared = 0;
+          for (const Result& result : answer.results) shared += SharedBytes(result);
+          context->metrics->Shared(shared);
+          const bool keep = memory.Suits(answer);
+          auto response = write(std::move(answer), PlaceOfWork(context->engine->backend(), call->cancelled));
+          if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
+          outcome.response = *std::move(response);
+          if (keep) memory.Keep(outcome.response);
+          answer.results.clear();  // what they hold is free when the caller hears of it
+          outcome.stages.copy_ns += Since(write_start);
+          std::move(reply).Send(std::move(outcome));
+        });
+  };
+}
+
+// `handle` for requests that the memo does not know.
+std::function<void(grpc::ByteBuffer, Reply)> FromMemo(ServiceContext* context,
+                                                      std::function<void(grpc::ByteBuffer, Reply)> handle) {
+  return [context, handle = std::move(handle)](grpc::ByteBuffer bytes, Reply reply) {
+    const Clock::time_point start = Clock::now();
+    grpc::Slice slice;
+    const std::string_view key = MemoKey(bytes, &slice);
+    const AnswerMemo::Bytes answer = key.empty() ? nullptr : context->answers.Find(key);
+    if (answer == nullptr) return handle(std::move(bytes), std::move(reply));
+    if (absl::Status status = reply.context()->Check(); !status.ok())
+      return std::move(reply).Send(Refuse(std::move(status)));
+    Outcome outcome;
+    outcome.stages.decode_ns = Since(start);
+    outcome.response = WithTimes(*answer, outcome.stages);
+    outcome.stages.copy_ns = Since(start) - outcome.stages.decode_ns;
+    std::move(reply).Send(std::move(outcome));
   };
 }
 
@@ -92,7 +159,10 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   const auto parse_precompute = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions) {
     return parser.ParsePrecompute(bytes, &regions);
   };
-  precompute.handle = Handler<PrecomputeResult>(context, parse_precompute, &Engine::Precompute, &WritePrecompute);
+  const auto remember = [context](const grpc::ByteBuffer& bytes) { return Memorable(&context->answers, bytes); };
+  const auto forget = [](const grpc::ByteBuffer&) { return Forgettable(); };
+  precompute.handle = FromMemo(
+      context, Handler<PrecomputeResult>(context, parse_precompute, &Engine::Precompute, &WritePrecompute, remember));
   made.methods.push_back(std::move(precompute));
 
   Method stream_precompute;
@@ -118,7 +188,7 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   const auto parse_apply = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions) {
     return parser.ParseApply(bytes, &regions);
   };
-  apply.handle = Handler<ApplyResult>(context, parse_apply, &Engine::Apply, &WriteApply);
+  apply.handle = Handler<ApplyResult>(context, parse_apply, &Engine::Apply, &WriteApply, forget);
   made.methods.push_back(std::move(apply));
 
   Method stream_apply;
@@ -140,7 +210,7 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   const auto parse_scores = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess&) {
     return parser.ParseScores(bytes);
   };
-  scores.handle = Handler<ScoresResult>(context, parse_scores, &Engine::Scores, &WriteScores);
+  scores.handle = Handler<ScoresResult>(context, parse_scores, &Engine::Scores, &WriteScores, forget);
   made.methods.push_back(std::move(scores));
 
   Method upload;

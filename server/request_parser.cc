@@ -12,6 +12,7 @@
 #include "server/apply_pieces.h"
 #include "server/enum_text.h"
 #include "server/grpc_status.h"
+#include "server/header_arena.h"
 #include "server/item_parser.h"
 #include "server/region_access.h"
 #include "server/spec_parser.h"
@@ -203,18 +204,20 @@ absl::Status AtSpecPath(std::string_view path, const absl::Status& status) {
 
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const grpc::ByteBuffer& request,
                                                                    const RegionAccess* regions) const {
-  v1::PrecomputeRequest message;
+  HeaderArena arena;
+  auto* const message = arena.New<v1::PrecomputeRequest>();
   raw::Payloads payloads;
-  if (auto status = Read(request, raw::kPrecomputeRequest, limits_, &message, &payloads); !status.ok()) return status;
-  return ParsePrecompute(message, payloads, regions);
+  if (auto status = Read(request, raw::kPrecomputeRequest, limits_, message, &payloads); !status.ok()) return status;
+  return ParsePrecompute(*message, payloads, regions);
 }
 
 absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer& request,
                                                          const RegionAccess* regions) const {
-  v1::ApplyRequest message;
+  HeaderArena arena;
+  auto* const message = arena.New<v1::ApplyRequest>();
   raw::Payloads payloads;
-  if (auto status = Read(request, raw::kApplyRequest, limits_, &message, &payloads); !status.ok()) return status;
-  return ParseApply(message, payloads, regions);
+  if (auto status = Read(request, raw::kApplyRequest, limits_, message, &payloads); !status.ok()) return status;
+  return ParseApply(*message, payloads, regions);
 }
 
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::PrecomputeRequest& request,

@@ -14,6 +14,7 @@
 #include "server/device_access.h"
 #include "server/device_store.h"
 #include "server/grpc_status.h"
+#include "server/header_arena.h"
 #include "server/region_access.h"
 
 namespace phasor::server {
@@ -46,9 +47,19 @@ v1::CacheOutcome ToProto(CacheOutcome outcome) {
   return v1::CACHE_OUTCOME_UNSPECIFIED;
 }
 
-// The array, its bytes in `payloads`. Data that the caller asked not to get is left out; an array without elements has data,
-// and it is empty.
-void Write(Array&& array, raw::Payloads* payloads, v1::Tensor* out) {
+// Answers of less are one slice: referring to their arrays would cost more than copying them.
+constexpr int64_t kCopyAnswerBelow = 4096;
+constexpr size_t kMostItemsInside = 64;
+
+// Where the bytes of an answer's arrays go: into the message, or beside it.
+struct Placed {
+  raw::Payloads payloads;
+  bool inside = false;
+};
+
+// The array, its bytes as `placed` says. Data that the caller asked not to get is left out; an array without elements has
+// data, and it is empty.
+void Write(Array&& array, Placed* placed, v1::Tensor* out) {
   out->set_dtype(static_cast<v1::Dtype>(array.dtype));
   out->mutable_shape()->Add(array.shape.begin(), array.shape.end());
   out->mutable_strides()->Add(array.strides.begin(), array.strides.end());
@@ -65,10 +76,18 @@ void Write(Array&& array, raw::Payloads* payloads, v1::Tensor* out) {
     const Bytes& place = array.data.front();
     return Write(*array.allocation, place.data - array.allocation->data(), place.size, out->mutable_device());
   }
-  for (Bytes& piece : array.data) {
-    payloads->AddPiece({std::move(piece.owner), piece.data, static_cast<size_t>(piece.size)});
+  if (placed->inside) {
+    std::string* const data = out->mutable_data();
+    data->reserve(static_cast<size_t>(TotalSize(array.data)));
+    for (const Bytes& piece : array.data) {
+      data->append(reinterpret_cast<const char*>(piece.data), static_cast<size_t>(piece.size));
+    }
+    return;
   }
-  out->set_data(payloads->Close());
+  for (Bytes& piece : array.data) {
+    placed->payloads.AddPiece({std::move(piece.owner), piece.data, static_cast<size_t>(piece.size)});
+  }
+  out->set_data(placed->payloads.Close());
 }
 
 google::rpc::Status StatusOf(const absl::Status& status, size_t index) {
@@ -100,23 +119,68 @@ bool WriteCommon(const R& result, size_t index, std::string_view backend, M* out
   return true;
 }
 
-void WriteResult(PrecomputeResult&& result, size_t index, std::string_view backend, raw::Payloads* payloads,
+void WriteResult(PrecomputeResult&& result, size_t index, std::string_view backend, Placed* placed,
                  v1::PrecomputeResult* out) {
   if (!WriteCommon(result, index, backend, out)) return;
   out->set_not_modified(result.not_modified);
   out->set_attention_factor(result.attention_factor);
-  if (result.inv_freq) Write(*std::move(result.inv_freq), payloads, out->mutable_inv_freq());
-  if (result.cos) Write(*std::move(result.cos), payloads, out->mutable_cos());
-  if (result.sin) Write(*std::move(result.sin), payloads, out->mutable_sin());
-  if (result.table) Write(*std::move(result.table), payloads, out->mutable_table());
-  if (result.bias) Write(*std::move(result.bias), payloads, out->mutable_bias());
+  if (result.inv_freq) Write(*std::move(result.inv_freq), placed, out->mutable_inv_freq());
+  if (result.cos) Write(*std::move(result.cos), placed, out->mutable_cos());
+  if (result.sin) Write(*std::move(result.sin), placed, out->mutable_sin());
+  if (result.table) Write(*std::move(result.table), placed, out->mutable_table());
+  if (result.bias) Write(*std::move(result.bias), placed, out->mutable_bias());
   if (result.shared_region) Write(*result.shared_region, result.shared_lease, out->mutable_shared_region());
 }
 
-void WriteResult(ApplyResult&& result, size_t index, std::string_view backend, raw::Payloads* payloads,
-                 v1::ApplyResult* out) {
+void WriteResult(ApplyResult&& result, size_t index, std::string_view backend, Placed* placed, v1::ApplyResult* out) {
   if (!WriteCommon(result, index, backend, out)) return;
-  for (Array& tensor : result.tensors) Write(std::move(tensor), payloads, out->add_tensors());
+  for (Array& tensor : result.tensors) Write(std::move(tensor), placed, out->add_tensors());
+}
+
+void WriteResult(ScoresResult&& result, size_t index, std::string_view backend, Placed* placed, v1::ScoresResult* out) {
+  if (!WriteCommon(result, index, backend, out)) return;
+  out->set_scale(result.scale);
+  if (result.scores) Write(*std::move(result.scores), placed, out->mutable_scores());
+  if (result.values) Write(*std::move(result.values), placed, out->mutable_values());
+}
+
+// Of its arrays.
+int64_t BytesOf(const PrecomputeResult& result) {
+  int64_t bytes = 0;
+  for (const std::optional<Array>* array : {&result.inv_freq, &result.cos, &result.sin, &result.table, &result.bias}) {
+    if (*array) bytes += TotalSize((*array)->data);
+  }
+  return bytes;
+}
+int64_t BytesOf(const ScoresResult& result) {
+  return (result.scores ? TotalSize(result.scores->data) : 0) + (result.values ? TotalSize(result.values->data) : 0);
+}
+int64_t BytesOf(const ApplyResult& result) {
+  int64_t bytes = 0;
+  for (const Array& tensor : result.tensors) bytes += TotalSize(tensor.data);
+  return bytes;
+}
+
+absl::StatusOr<grpc::ByteBuffer> Serialize(const google::protobuf::MessageLite& message) {
+  grpc::Slice slice(message.ByteSizeLong());
+  auto* const bytes = const_cast<uint8_t*>(slice.begin());  // nobody else has the slice yet
+  message.SerializeWithCachedSizesToArray(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+template <typename M, typename R>
+absl::StatusOr<grpc::ByteBuffer> WriteBatch(Answer<R>&& answer, std::string_view backend, const raw::Node& schema) {
+  HeaderArena arena;
+  M* const response = arena.New<M>();
+  Placed placed;
+  int64_t bytes = 0;
+  for (const R& result : answer.results) bytes += BytesOf(result);
+  placed.inside = bytes < kCopyAnswerBelow && answer.results.size() <= kMostItemsInside;
+  Write(answer.stages, response->mutable_stages());
+  for (size_t i = 0; i < answer.results.size(); ++i) {
+    WriteResult(std::move(answer.results[i]), i, backend, &placed, response->add_results());
+  }
+  return placed.inside ? Serialize(*response) : raw::Join(*response, schema, placed.payloads);
 }
 
 void WriteChunk(v1::ResultArray name, std::optional<Array>&& array, bool checksums, raw::Payloads* payloads,
@@ -134,51 +198,28 @@ void WriteChunk(v1::ResultArray name, std::optional<Array>&& array, bool checksu
 }  // namespace
 
 absl::StatusOr<grpc::ByteBuffer> WritePrecompute(Answer<PrecomputeResult>&& answer, std::string_view backend) {
-  v1::PrecomputeResponse response;
-  raw::Payloads payloads;
-  Write(answer.stages, response.mutable_stages());
-  for (size_t i = 0; i < answer.results.size(); ++i) {
-    WriteResult(std::move(answer.results[i]), i, backend, &payloads, response.add_results());
-  }
-  return raw::Join(response, raw::kPrecomputeResponse, payloads);
+  return WriteBatch<v1::PrecomputeResponse>(std::move(answer), backend, raw::kPrecomputeResponse);
 }
 
 absl::StatusOr<grpc::ByteBuffer> WriteScores(Answer<ScoresResult>&& answer, std::string_view backend) {
-  v1::ScoresResponse response;
-  raw::Payloads payloads;
-  Write(answer.stages, response.mutable_stages());
-  for (size_t i = 0; i < answer.results.size(); ++i) {
-    ScoresResult& result = answer.results[i];
-    v1::ScoresResult* out = response.add_results();
-    if (!WriteCommon(result, i, backend, out)) continue;
-    out->set_scale(result.scale);
-    if (result.scores) Write(*std::move(result.scores), &payloads, out->mutable_scores());
-    if (result.values) Write(*std::move(result.values), &payloads, out->mutable_values());
-  }
-  return raw::Join(response, raw::kScoresResponse, payloads);
+  return WriteBatch<v1::ScoresResponse>(std::move(answer), backend, raw::kScoresResponse);
 }
 
 absl::StatusOr<grpc::ByteBuffer> WriteApply(Answer<ApplyResult>&& answer, std::string_view backend) {
-  v1::ApplyResponse response;
-  raw::Payloads payloads;
-  Write(answer.stages, response.mutable_stages());
-  for (size_t i = 0; i < answer.results.size(); ++i) {
-    WriteResult(std::move(answer.results[i]), i, backend, &payloads, response.add_results());
-  }
-  return raw::Join(response, raw::kApplyResponse, payloads);
+  return WriteBatch<v1::ApplyResponse>(std::move(answer), backend, raw::kApplyResponse);
 }
 
 absl::StatusOr<grpc::ByteBuffer> WriteStreamHeader(size_t item, PrecomputeResult&& described, const StreamExtent& extent,
                                                    int64_t first_row, std::string_view backend) {
   v1::StreamPrecomputeResponse response;
-  raw::Payloads payloads;
+  Placed placed;
   response.set_item(static_cast<int64_t>(item));
   v1::StreamHeader* header = response.mutable_header();
-  WriteResult(std::move(described), item, backend, &payloads, header->mutable_result());
+  WriteResult(std::move(described), item, backend, &placed, header->mutable_result());
   header->mutable_result()->clear_stages();
   header->set_rows(extent.rows);
   header->set_first_row(first_row);
-  return raw::Join(response, raw::kStreamPrecomputeResponse, payloads);
+  return raw::Join(response, raw::kStreamPrecomputeResponse, placed.payloads);
 }
 
 absl::StatusOr<grpc::ByteBuffer> WriteStreamChunk(size_t item, PrecomputeResult&& part, int64_t offset, bool checksums) {
@@ -197,11 +238,11 @@ absl::StatusOr<grpc::ByteBuffer> WriteStreamChunk(size_t item, PrecomputeResult&
 
 absl::StatusOr<grpc::ByteBuffer> WriteApplyHeader(size_t item, ApplyResult&& described, std::string_view backend) {
   v1::StreamApplyResponse response;
-  raw::Payloads payloads;
+  Placed placed;
   response.set_item(static_cast<int64_t>(item));
-  WriteResult(std::move(described), item, backend, &payloads, response.mutable_header());
+  WriteResult(std::move(described), item, backend, &placed, response.mutable_header());
   response.mutable_header()->clear_stages();
-  return raw::Join(response, raw::kStreamApplyResponse, payloads);
+  return raw::Join(response, raw::kStreamApplyResponse, placed.payloads);
 }
 
 absl::StatusOr<grpc::ByteBuffer> WriteTensorChunk(size_t item, size_t tensor, int64_t offset, Chunks&& data,

@@ -179,6 +179,7 @@ absl::Status Server::Impl::StartEngine() {
   metrics->WatchBackend([e = engine.get()] { return e->backend().stats(); });
   metrics->WatchRegions([r = regions.get()] { return r->stats(); }, options.regions.total_bytes);
   metrics->WatchDeviceMemory([d = devices.get()] { return d->stats(); }, options.device_memory.max_handles);
+  metrics->WatchAnswers([c = &context] { return c->answers.stats(); });
   metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 
   admission = std::make_unique<CallAdmission>(options.limits.max_inflight_requests, &metrics->inflight_requests());

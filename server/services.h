@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "server/answer_memo.h"
 #include "server/control_thread.h"
 #include "server/device_store.h"
 #include "server/engine.h"
@@ -36,6 +37,7 @@ struct ServiceContext {
   UploadStore* const uploads;
   RegionStore* const regions;
   DeviceStore* devices = nullptr;
+  AnswerMemo answers;
   Metrics* metrics = nullptr;
   CallAdmission* admission = nullptr;
   ControlThread* control = nullptr;
