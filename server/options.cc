@@ -222,8 +222,10 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
                      "How long one stays mapped after its last use; at least 10ms");
   flags->AddInteger("--threads", &server.worker_threads, 0, 1024,
                     "Threads that build tables and run kernels; 0: as many as the CPU quota allows");
-  flags->AddInteger("--rpc-threads", &server.rpc_threads, 0, 64,
-                    "Threads that parse requests and finish calls; 0: as many as the CPU quota allows, at most 4");
+  flags->AddInteger(
+      "--rpc-threads", &server.rpc_threads, 0, 64,
+      "Threads that parse requests and finish calls, all but one at rest while little is to do; 0: as many as the CPU quota "
+      "allows, at most 4");
   flags->AddSize("--cache-bytes", &server.cache_bytes, 0, kInt64Max, "What the table cache may hold");
   flags->AddSize("--pool-keep-bytes", &server.pool_keep_bytes, 0, kInt64Max,
                  "Buffers kept for the next request rather than given back to the system");

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/time_slice.h"
+
 namespace phasor::server {
 
 void ServeQueue(grpc::ServerCompletionQueue* queue) {
@@ -13,7 +15,10 @@ void ServeQueue(grpc::ServerCompletionQueue* queue) {
 QueueThreads::QueueThreads(grpc::ServerCompletionQueue* queue, int threads, std::function<bool()> busy)
     : queue_(queue), busy_(std::move(busy)), resting_(threads - 1) {
   threads_.reserve(static_cast<size_t>(threads));
-  threads_.emplace_back([this] { ServeQueue(queue_); });
+  threads_.emplace_back([this] {
+    AskForTimeSlice(kShortSlice);
+    ServeQueue(queue_);
+  });
   for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { Help(); });
 }
 
@@ -35,6 +40,7 @@ void QueueThreads::Wake() {
 }
 
 void QueueThreads::Help() {
+  AskForTimeSlice(kShortSlice);
   while (Rest()) ServeWhileBusy();
 }
 

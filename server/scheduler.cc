@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/refusal.h"
+#include "server/time_slice.h"
 
 namespace phasor::server {
 namespace {
@@ -76,6 +77,7 @@ void Scheduler::Submit(Stage stage) {
 }
 
 void Scheduler::Work() {
+  AskForTimeSlice(kLongSlice);
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !small_.stages.empty() || !large_.stages.empty(); });
