@@ -6,13 +6,13 @@
 
 namespace phasor::server {
 
-void ServeQueue(grpc::ServerCompletionQueue* queue) {
+void ServeQueue(grpc::CompletionQueue* queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue->Next(&tag, &ok)) static_cast<CompletionEvent*>(tag)->Complete(ok);
 }
 
-QueueThreads::QueueThreads(grpc::ServerCompletionQueue* queue, int threads, std::function<bool()> busy)
+QueueThreads::QueueThreads(grpc::CompletionQueue* queue, int threads, std::function<bool()> busy)
     : queue_(queue), busy_(std::move(busy)), resting_(threads - 1) {
   threads_.reserve(static_cast<size_t>(threads));
   threads_.emplace_back([this] {

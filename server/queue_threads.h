@@ -28,7 +28,7 @@ class CompletionEvent {
 };
 
 // Gives events until the queue is shut down and empty.
-void ServeQueue(grpc::ServerCompletionQueue* queue);
+void ServeQueue(grpc::CompletionQueue* queue);
 
 class QueueThreads {
  public:
@@ -36,7 +36,7 @@ class QueueThreads {
   static constexpr std::chrono::milliseconds kLinger{50};
 
   // `busy`: whether there is more to do than one thread does. It is asked by threads that wait, on any of them.
-  QueueThreads(grpc::ServerCompletionQueue* queue, int threads, std::function<bool()> busy);
+  QueueThreads(grpc::CompletionQueue* queue, int threads, std::function<bool()> busy);
   ~QueueThreads();  // the queue was shut down
 
   // `busy` may have become true: ends the rest of a thread, if one rests. Thread-safe.
@@ -50,7 +50,7 @@ class QueueThreads {
   bool Rest();  // until Wake; false: for good
   void ServeWhileBusy();
 
-  grpc::ServerCompletionQueue* const queue_;
+  grpc::CompletionQueue* const queue_;
   const std::function<bool()> busy_;
   std::mutex mutex_;
   std::condition_variable wake_;
