@@ -10,38 +10,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/size_names.h"
 
 namespace phasor::server {
 namespace {
 
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
-constexpr int64_t kMaxWidth = int64_t{1} << 20;
-
-// Names in use for one thing; of those that a file has, the first counts.
-using Names = std::span<const std::string_view>;
-constexpr std::string_view kHiddenKeys[] = {"hidden_size", "d_model", "n_embd", "emb_dim", "dim", "model_dim"};
-constexpr std::string_view kHeadKeys[] = {"num_attention_heads",
-                                          "n_head",
-                                          "n_heads",
-                                          "num_heads",
-                                          "decoder_attention_heads",
-                                          "encoder_attention_heads",
-                                          "decoder_num_attention_heads",
-                                          "encoder_num_attention_heads"};
-constexpr std::string_view kKvHeadKeys[] = {"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"};
-constexpr std::string_view kHeadDimKeys[] = {"head_dim", "kv_channels", "attention_head_dim", "attention_head_size"};
-constexpr std::string_view kLayerKeys[] = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
-constexpr std::string_view kLengthKeys[] = {
-    "max_position_embeddings", "n_positions", "max_seq_len",     "max_sequence_length", "seq_length",
-    "max_target_positions",    "n_ctx",       "model_max_length"};
-constexpr std::string_view kPaddingKeys[] = {"pad_token_id", "padding_idx", "pad_index"};
-
-bool IsOneOf(Names names, std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); }
-
-std::string_view FirstOf(const JsonObject& object, Names names) {
-  const auto found = std::find_if(names.begin(), names.end(), [&](std::string_view name) { return object.Has(name); });
-  return found == names.end() ? std::string_view() : *found;
-}
 
 // DefaultText without the number.
 std::string OfClass(const Model& model) { return absl::StrCat(" (default of class ", model.type_name, ")"); }
@@ -99,10 +73,10 @@ const Family* FindFamilyOfArchitecture(std::string_view architecture) { return F
 
 int64_t Model::Hidden(std::vector<Note>& defaults) const {
   const std::string_view own = family->width_key;
-  if (!own.empty() && text.Has(own)) return text.Integer(own, 1, kMaxWidth).value_or(0);
+  if (!own.empty() && text.Has(own)) return text.Integer(own, 1, kMaxModelWidth).value_or(0);
   if (!own.empty() && family->width != 0) return FromClass(*this, own, family->width, defaults);
   const auto key = FirstOf(text, kHiddenKeys);
-  if (!key.empty()) return text.Integer(key, 1, kMaxWidth).value_or(0);
+  if (!key.empty()) return text.Integer(key, 1, kMaxModelWidth).value_or(0);
   return FromClass(*this, "hidden_size", family->hidden, defaults);
 }
 

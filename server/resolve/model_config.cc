@@ -9,6 +9,7 @@
 
 #include "server/resolve/class_tables.h"
 #include "server/resolve/contradictions.h"
+#include "server/resolve/model_sizes.h"
 #include "server/resolve/needed_weights.h"
 #include "server/resolve/parts.h"
 #include "server/resolve/position_keys.h"
@@ -177,6 +178,8 @@ void ReadNetwork(const Network& network, Problems& problems, ModelEncoding& out)
     problems.Warn(named ? network.object.PathOf("model_type") : network.object.path(),
                   absl::StrCat("not read: class ", type_name, " is unknown"));
   } else if (!wrapper && problems.ok()) {
+    CheckSizes(model);
+    if (!problems.ok()) return;
     family->read(model, out);
     AddClassTables(model, out);
     ListHeads(model, out.layers);
