@@ -61,7 +61,8 @@ struct PrecomputeItem {
   int64_t inv_freq_bytes = 0;        // of that, without work
   SharedPlace place;                 // for the arrays but inv_freq, as PlacementOf lays them out; not with `shared`
   SharedResult shared;
-  bool once = false;  // builds no tiles of the cache: the whole is too large for them
+  bool once = false;   // builds no tiles of the cache: the whole is too large for them
+  bool whole = false;  // of a stream: made as a whole although it can be cut
 };
 
 // A tensor to work on: [batch, sequence, heads, head_dim] through strides (elements), whatever the layout on the wire.

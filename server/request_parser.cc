@@ -10,6 +10,7 @@
 #include "kernels/core/checked_math.h"
 #include "proto/raw/payload_cutter.h"
 #include "server/apply_pieces.h"
+#include "server/bias_parser.h"
 #include "server/enum_text.h"
 #include "server/grpc_status.h"
 #include "server/header_arena.h"
@@ -153,42 +154,69 @@ Limits StreamLimits(const Limits& given) {
   limits.max_item_elements = kStreamElements;
   limits.max_item_bytes = int64_t{1} << 60;
   limits.max_total_bytes = std::numeric_limits<int64_t>::max() - limits.max_item_bytes;
+  limits.max_function_products = std::numeric_limits<int64_t>::max();
+  return limits;
+}
+
+// The same for windows that hold nothing for each of their positions: rows of a range, and biases that tiles serve.
+Limits RangeLimits(const Limits& given) {
+  Limits limits = StreamLimits(given);
   limits.max_positions = std::numeric_limits<int32_t>::max();
   return limits;
 }
 
-// A window whose parts can be asked for alone, so that its size needs no memory: rows of a range, biases without lists.
-bool IsPlainWindow(const v1::PrecomputeItem& message) {
+bool HoldsNoPositions(const v1::PrecomputeItem& message) {
   if (message.has_table()) return message.table().positions().rule_case() == v1::Positions::kRange;
   const v1::BiasWindow& bias = message.bias();
-  return !bias.indices() && !bias.has_query_positions() && !bias.has_key_positions() && !bias.has_masking();
+  const v1::EncodingSpec& spec = message.spec();
+  const bool by_distance = (spec.has_alibi() && spec.alibi().batch_slopes().empty()) || spec.has_t5_bucket() ||
+                           spec.has_kerple() || spec.has_sandwich();
+  return by_distance && !bias.indices() && !IsComposed(bias);
 }
 
-bool MadeInPieces(const PrecomputeItem& item) { return item.work == nullptr || item.work->Rows(0, 0) != nullptr; }
+// What an item costs that is made in pieces of `chunk_bytes`.
+absl::Status CheckPieces(const PrecomputeItem& item, std::string_view window, int64_t chunk_bytes, const Limits& limits) {
+  absl::Status status =
+      CheckLimit(window, item.payload_bytes, "max_stream_bytes", limits.max_stream_bytes, "bytes of answer");
+  if (!status.ok() || item.work == nullptr) return status;
+  status = CheckLimit(window, item.work->PieceProducts(chunk_bytes), "max_function_products", limits.max_function_products,
+                      "products of the spec's learned function for a piece");
+  if (!status.ok()) return status;
+  const std::shared_ptr<const Work> shared = item.work->Preparation();
+  return shared == nullptr ? status
+                           : CheckLimit(window, shared->output_bytes(), "max_item_bytes", limits.max_item_bytes,
+                                        "bytes of values that all pieces share");
+}
 
-// An item that can be made in pieces within the limits of `context`, or another within those of `whole`.
-absl::StatusOr<PrecomputeItem> ParseStreamItem(const v1::PrecomputeItem& message, const Limits& whole,
+// An item that can be made in pieces, or another within the limits `given`.
+absl::StatusOr<PrecomputeItem> ParseStreamItem(const v1::PrecomputeItem& message, int64_t chunk_bytes, const Limits& given,
                                                ParseContext& context) {
   if (message.has_output() || message.share()) {
     return InvalidField(message.share() ? "share" : "output", "shared memory", "none: streams carry their bytes");
   }
-  if (IsPlainWindow(message)) {
-    const int64_t ids_left = context.ids_left, uploaded = *context.uploaded_bytes;
-    absl::StatusOr<PrecomputeItem> item = ParseItem(message, context);
-    if (!item.ok()) return item;
-    if (MadeInPieces(*item)) {
-      const char* window = message.has_table() ? "table" : "bias";
-      const absl::Status status =
-          CheckLimit(window, item->payload_bytes, "max_stream_bytes", whole.max_stream_bytes, "bytes of answer");
-      return status.ok() ? std::move(item) : status;
-    }
-    context.ids_left = ids_left;
+  const int64_t ids_left = context.ids_left, uploaded = *context.uploaded_bytes;
+  const auto parse = [&](const Limits& limits) {
+    ParseContext fresh{limits, context.payloads, false, ids_left, context.uploads, context.uploaded_bytes};
     *context.uploaded_bytes = uploaded;
+    absl::StatusOr<PrecomputeItem> item = ParseItem(message, fresh);
+    context.ids_left = fresh.ids_left;
+    return item;
+  };
+  absl::StatusOr<PrecomputeItem> item = parse(HoldsNoPositions(message) ? RangeLimits(given) : StreamLimits(given));
+  if (!item.ok()) return item;
+  if (item->work != nullptr && item->work->cut() == Cut::kNone) return parse(given);
+  const char* window = message.has_table() ? "table" : "bias";
+  if (item->work != nullptr && item->work->prefers_whole()) {
+    const int64_t left = context.ids_left, all_uploaded = *context.uploaded_bytes;
+    if (absl::StatusOr<PrecomputeItem> whole = parse(given); whole.ok()) {
+      whole->whole = true;
+      return whole;
+    }
+    context.ids_left = left;
+    *context.uploaded_bytes = all_uploaded;
   }
-  ParseContext unary{whole, context.payloads, false, context.ids_left, context.uploads, context.uploaded_bytes};
-  absl::StatusOr<PrecomputeItem> item = ParseItem(message, unary);
-  context.ids_left = unary.ids_left;
-  return item;
+  const absl::Status status = CheckPieces(*item, window, chunk_bytes, given);
+  return status.ok() ? std::move(item) : status;
 }
 
 // Errors of a spec, whether the kernels library's or the wire's, below the spec's path.
@@ -252,21 +280,18 @@ absl::StatusOr<StreamRequest> RequestParser::ParseStreamPrecompute(const grpc::B
                         absl::StrCat("unset, or ", kLeastChunkBytes, " … ", kMostChunkBytes));
   }
   if (stream.first_row < 0) return InvalidField("first_row", absl::StrCat(stream.first_row), "at least 0");
-  const Limits limits = StreamLimits(limits_);
-  const auto parse = [this](const v1::PrecomputeItem& item, ParseContext& context) {
-    return ParseStreamItem(item, limits_, context);
+  const Limits limits = RangeLimits(limits_);
+  // The server's own number is not known here, only what it may be.
+  const int64_t chunk_bytes = stream.chunk_bytes == 0 ? kMostChunkBytes : stream.chunk_bytes;
+  const auto parse = [this, chunk_bytes](const v1::PrecomputeItem& item, ParseContext& context) {
+    return ParseStreamItem(item, chunk_bytes, limits_, context);
   };
   const auto sizes = ParseBatch(message, false, payloads, limits, uploads_, nullptr, parse, &stream.batch.items_);
   if (!sizes.ok()) return sizes.status();
   if (stream.first_item < 0 || stream.first_item >= message.items_size()) {
     return InvalidField("first_item", absl::StrCat(stream.first_item), absl::StrCat("0 … ", message.items_size() - 1));
   }
-  int64_t largest_whole = 0;
-  for (const auto& item : stream.batch.items_) {
-    if (!item.ok() || MadeInPieces(*item)) continue;
-    largest_whole = std::max(largest_whole, item->payload_bytes + item->work->scratch_bytes);
-  }
-  stream.batch.charged_bytes_ = sizes->held + largest_whole;
+  stream.batch.charged_bytes_ = sizes->held;
   return stream;
 }
 
@@ -287,7 +312,7 @@ absl::StatusOr<StreamedItem> RequestParser::ParseStreamedItem(const v1::ApplyIte
   const bool plain = !open.has_add() && !open.has_resize() && !open.has_shift() && !open.has_rerotate() &&
                      !open.has_table() && (!open.has_positions() || open.positions().rule_case() == v1::Positions::kRange);
   if (plain) {
-    const Limits limits = StreamLimits(limits_);
+    const Limits limits = RangeLimits(limits_);
     ParseContext context{limits, payloads, true, limits_.max_request_bytes, uploads_, &uploaded};
     absl::StatusOr<ApplyItem> item = ParseItem(open, context);
     if (!item.ok()) return item.status();

@@ -34,8 +34,21 @@ class RotationTableWork final : public Work {
   std::optional<XposFactors> xpos;  // else PoPE or FoPE
   WeightRef delta;                  // PoPE, of keys
 
+  Cut cut() const override { return Cut::kFirstAxis; }
+
   std::shared_ptr<const Work> Rows(int64_t first, int64_t count) const override {
-    auto work = std::make_shared<RotationTableWork>(*this);
+    // Lists of positions may be long: only what is asked for is copied.
+    auto work = std::make_shared<RotationTableWork>();
+    work->sources = sources;
+    work->outputs = outputs;
+    work->is_key = is_key;
+    work->inverse = inverse;
+    work->form = form;
+    work->pairs = pairs;
+    work->table_heads = table_heads;
+    work->dtype = dtype;
+    work->xpos = xpos;
+    work->delta = delta;
     work->positions = positions.Rows(first, count);
     work->CutOutputs(positions.count, count);
     if (positions.count > 0) work->scratch_bytes = scratch_bytes / positions.count * count;

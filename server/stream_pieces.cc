@@ -97,7 +97,20 @@ StreamPieces::Piece StreamPieces::RowsAt(size_t i, const StreamExtent& extent, i
   const int64_t count = std::min(outer - first, most);
   PrecomputeItem rows = TableRows(i, first, count);
   rows.payload_bytes = count * outer_bytes * extent.arrays;
-  return {RequestFor(std::move(rows)), first * outer_bytes, (first + count) * outer_bytes};
+  const int64_t bytes = rows.payload_bytes;
+  return {RequestFor(std::move(rows)), first * outer_bytes, (first + count) * outer_bytes, bytes};
+}
+
+StreamPieces::Piece StreamPieces::WorkAt(size_t i, const StreamExtent& extent, int64_t offset) const {
+  const int64_t row = offset / extent.row_bytes;
+  const auto prepared = prepared_.find(i);
+  WorkPiece piece = item(i).work->PieceAt(row, std::max<int64_t>(1, chunk_bytes_ / extent.row_bytes),
+                                          prepared == prepared_.end() ? Bytes() : prepared->second);
+  PrecomputeItem rows = CopyOf(i);
+  rows.payload_bytes = piece.rows * extent.row_bytes;
+  rows.work = std::move(piece.work);
+  const int64_t begin = row * extent.row_bytes, end = begin + rows.payload_bytes, bytes = rows.work->run_bytes();
+  return {RequestFor(std::move(rows)), begin, end, bytes};
 }
 
 StreamPieces::Piece StreamPieces::BiasAt(size_t i, const StreamExtent& extent, int64_t offset) const {
@@ -122,24 +135,49 @@ StreamPieces::Piece StreamPieces::BiasAt(size_t i, const StreamExtent& extent, i
   bias.window = part;
   bias.payload_bytes = box.size() * size;
   const int64_t begin = ((box.first[0] * queries + box.first[1]) * keys + box.first[2]) * size;
-  const int64_t end = begin + bias.payload_bytes;
-  return {RequestFor(std::move(bias)), begin, end};
+  const int64_t bytes = bias.payload_bytes;
+  return {RequestFor(std::move(bias)), begin, begin + bytes, bytes};
 }
 
 StreamPieces::Piece StreamPieces::At(size_t i, const StreamExtent& extent, int64_t offset) const {
   const PrecomputeItem& whole = item(i);
-  if (whole.work != nullptr) {
-    const int64_t outer = whole.work->outputs.front().shape.empty() ? 0 : whole.work->outputs.front().shape.front();
-    if (whole.work->Rows(0, 0) != nullptr && outer > 0) return RowsAt(i, extent, offset, outer);
+  const Cut cut = whole.whole ? Cut::kNone : whole.work != nullptr ? whole.work->cut() : Cut::kFirstAxis;
+  if (whole.work != nullptr && cut == Cut::kRows) return WorkAt(i, extent, offset);
+  if (whole.work != nullptr && cut == Cut::kNone) {
     PrecomputeItem all = CopyOf(i);
     all.work = whole.work;
     all.payload_bytes = whole.payload_bytes;
-    return {RequestFor(std::move(all)), 0, extent.array_bytes()};
+    return {RequestFor(std::move(all)), 0, extent.array_bytes(), whole.work->run_bytes()};
   }
+  if (whole.work != nullptr) return RowsAt(i, extent, offset, whole.work->outputs.front().shape.front());
   if (const auto* table = std::get_if<TableRequest>(&whole.window)) {
     return RowsAt(i, extent, offset, table->positions.count);
   }
   return BiasAt(i, extent, offset);
+}
+
+std::optional<ValidatedPrecompute> StreamPieces::Preparation(size_t i) const {
+  if (item(i).work == nullptr || item(i).whole) return std::nullopt;
+  PrecomputeItem shared = CopyOf(i);
+  shared.work = item(i).work->Preparation();
+  if (shared.work == nullptr) return std::nullopt;
+  shared.payload_bytes = shared.work->output_bytes();
+  return RequestFor(std::move(shared));
+}
+
+int64_t StreamPieces::MemoryOf(int64_t window_bytes) const {
+  int64_t most = window_bytes;
+  for (const auto& item : request_.items()) {
+    if (!item.ok() || item->work == nullptr) continue;
+    const Work& work = *item->work;
+    if (item->whole || work.cut() == Cut::kNone) {
+      most = std::max(most, window_bytes + work.run_bytes());
+      continue;
+    }
+    const std::shared_ptr<const Work> shared = work.Preparation();
+    most = std::max(most, std::max(window_bytes, work.PieceBytes(chunk_bytes_)) + (shared ? shared->run_bytes() : 0));
+  }
+  return most;
 }
 
 }  // namespace phasor::server

@@ -17,9 +17,9 @@ namespace {
 constexpr int64_t kCacheLine = 64;
 
 // A piece on its way: asked for, made, sent. Of data: bytes [next, end) of each array are still to be sent, and the result's
-// arrays begin at `begin`. Of a header: `next` is the first row to come.
+// arrays begin at `begin`. Of a header: `next` is the first row to come. Of a preparation nothing is sent.
 struct Slot {
-  enum class Kind : uint8_t { kHeader, kFrequencies, kData, kEnd };
+  enum class Kind : uint8_t { kHeader, kPreparation, kFrequencies, kData, kEnd };
   Kind kind = Kind::kEnd;
   size_t item = 0;
   int64_t begin = 0, next = 0, end = 0;
@@ -56,15 +56,15 @@ PrecomputeResult PartOf(const PrecomputeResult& piece, int64_t from, int64_t siz
 class PrecomputeStream final : public MessageSource, public std::enable_shared_from_this<PrecomputeStream> {
  public:
   // `window_bytes`: of pieces that are made and not sent.
-  PrecomputeStream(ServiceContext* context, StreamRequest request, int64_t window_bytes, int64_t decode_ns,
-                   std::shared_ptr<const void> charge, Outlet outlet)
+  PrecomputeStream(ServiceContext* context, const StreamRequest& request, StreamPieces pieces, int64_t window_bytes,
+                   int64_t decode_ns, std::shared_ptr<const void> charge, Outlet outlet)
       : context_(context),
         chunk_bytes_(request.chunk_bytes),
         window_bytes_(window_bytes),
         checksums_(request.checksums),
-        pieces_(std::move(request.batch), request.chunk_bytes, context->engine->stats().cache_capacity_bytes),
         charge_(std::move(charge)),
         call_(outlet.context()),
+        pieces_(std::move(pieces)),
         outlet_(std::move(outlet)),
         item_(static_cast<size_t>(request.first_item)),
         first_row_(request.first_row) {
@@ -84,7 +84,7 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
 
  private:
   // What is asked for next of item_.
-  enum class Phase : uint8_t { kHeader, kAwaitHeader, kFrequencies, kData };
+  enum class Phase : uint8_t { kHeader, kAwaitHeader, kPreparation, kAwaitPreparation, kFrequencies, kData };
 
   // Does all that can be done now. One thread at a time; the others leave it a sign.
   void Pump() {
@@ -107,6 +107,12 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
     if (slots_.empty() && item_ == pieces_.items()) return End(lock, Outcome());
     if (slots_.empty() || !slots_.front()->ready) return false;
     const std::shared_ptr<Slot> slot = slots_.front();
+    if (slot->kind == Slot::Kind::kPreparation && slot->result.status.ok()) {
+      Add(slot->result.stages, &item_sum_.stages);
+      Add(slot->result.stages, &totals_);
+      Pop();
+      return true;
+    }
     absl::StatusOr<grpc::ByteBuffer> message = Message(*slot);
     if (!message.ok()) {
       failure_ = message.status();
@@ -126,7 +132,11 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
         phase_ = Phase::kAwaitHeader;
         return Launch(lock, NewSlot(Slot::Kind::kHeader), pieces_.Header(item_));
       case Phase::kAwaitHeader:
+      case Phase::kAwaitPreparation:
         return false;
+      case Phase::kPreparation:
+        phase_ = Phase::kAwaitPreparation;
+        return Launch(lock, NewSlot(Slot::Kind::kPreparation), *pieces_.Preparation(item_));
       case Phase::kFrequencies:
         phase_ = Phase::kData;
         return Launch(lock, NewSlot(Slot::Kind::kFrequencies), pieces_.Frequencies(item_));
@@ -139,13 +149,14 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
       NextItem();
       return true;
     }
-    if (held_bytes_ > 0 && held_bytes_ + chunk_bytes_ > window_bytes_) return false;
-    StreamPieces::Piece piece = pieces_.At(item_, extent_, next_);
+    if (!piece_) piece_ = pieces_.At(item_, extent_, next_);
+    if (held_bytes_ > 0 && held_bytes_ + std::max(piece_->bytes, chunk_bytes_) > window_bytes_) return false;
+    StreamPieces::Piece piece = *std::exchange(piece_, std::nullopt);
     const std::shared_ptr<Slot> slot = NewSlot(Slot::Kind::kData);
     slot->begin = piece.begin;
     slot->next = next_;
     slot->end = piece.end;
-    slot->bytes = (piece.end - piece.begin) * extent_.arrays;
+    slot->bytes = piece.bytes;
     held_bytes_ += slot->bytes;
     next_ = piece.end;
     return Launch(lock, slot, std::move(piece.request));
@@ -177,6 +188,7 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
         slot.result = std::move(answer.results[0]);
         slot.ready = true;
         if (slot.kind == Slot::Kind::kHeader) Described(slot);
+        if (slot.kind == Slot::Kind::kPreparation) Prepared(slot);
       }
     }
     Pump();
@@ -194,11 +206,19 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
     }
     header.next = first_row;
     next_ = first_row * extent_.row_bytes;
-    phase_ = pieces_.HasFrequencies(item_) ? Phase::kFrequencies : Phase::kData;
+    const bool prepares = next_ < extent_.array_bytes() && pieces_.Preparation(item_);
+    phase_ = prepares ? Phase::kPreparation : pieces_.HasFrequencies(item_) ? Phase::kFrequencies : Phase::kData;
+  }
+
+  void Prepared(Slot& slot) {
+    if (!slot.result.status.ok()) return;  // the item ends with it
+    pieces_.Keep(item_, slot.result);
+    phase_ = Phase::kData;
   }
 
   void NextItem() {
-    ++item_;
+    pieces_.Forget(item_++);
+    piece_.reset();
     phase_ = Phase::kHeader;
   }
 
@@ -222,6 +242,7 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
       }
       case Slot::Kind::kData:
         return DataMessage(slot);
+      case Slot::Kind::kPreparation:
       case Slot::Kind::kEnd:
         break;
     }
@@ -277,11 +298,11 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
   const int64_t chunk_bytes_;
   const int64_t window_bytes_;
   const bool checksums_;
-  const StreamPieces pieces_;
   const std::shared_ptr<const void> charge_;
   const std::shared_ptr<CallContext> call_;
 
   std::mutex mutex_;  // of all below
+  StreamPieces pieces_;
   std::optional<Outlet> outlet_;
   bool pumping_ = false, again_ = false, writing_ = false;
   absl::Status failure_;  // of the call
@@ -289,7 +310,8 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
   size_t item_;
   Phase phase_ = Phase::kHeader;
   StreamExtent extent_;
-  int64_t next_ = 0;  // byte of each array
+  int64_t next_ = 0;                          // byte of each array
+  std::optional<StreamPieces::Piece> piece_;  // the next one, as long as there is no room for it
   int64_t first_row_;
   // Sending: slots in order, and sums over the item that is being sent.
   std::deque<std::shared_ptr<Slot>> slots_;
@@ -312,13 +334,14 @@ std::shared_ptr<MessageSource> OpenPrecomputeStream(ServiceContext* context, con
     return nullptr;
   }
   if (stream->chunk_bytes == 0) stream->chunk_bytes = context->streams.chunk_bytes;
-  const int64_t window = context->streams.window * stream->chunk_bytes;
-  auto charge = context->engine->Charge(stream->batch.charged_bytes() + window);
+  const int64_t window = context->streams.window * stream->chunk_bytes, held = stream->batch.charged_bytes();
+  StreamPieces pieces(std::move(stream->batch), stream->chunk_bytes, context->engine->stats().cache_capacity_bytes);
+  auto charge = context->engine->Charge(held + pieces.MemoryOf(window));
   if (!charge.ok()) {
     std::move(outlet).End(RefuseFromEngine(charge.status()));
     return nullptr;
   }
-  return std::make_shared<PrecomputeStream>(context, *std::move(stream), window, decode.count(), *std::move(charge),
+  return std::make_shared<PrecomputeStream>(context, *stream, std::move(pieces), window, decode.count(), *std::move(charge),
                                             std::move(outlet));
 }
 

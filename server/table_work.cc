@@ -38,10 +38,14 @@ void AddFrequencyStep(const Work& work, const Plan& plan, const WorkMemory& memo
   steps.push_back(ProgramStep::Of(copy, 1, 1));
 }
 
-// A copy of `whole` for some of its rows, but for its scratch.
+// Some rows of `whole`, but for their scratch and what its class adds. Its lists of positions, which may be long, are not
+// copied.
 template <typename W>
 std::shared_ptr<W> RowsOf(const W& whole, int64_t first, int64_t count) {
-  auto work = std::make_shared<W>(whole);
+  auto work = std::make_shared<W>();
+  work->sources = whole.sources;
+  work->outputs = whole.outputs;
+  work->dtype = whole.dtype;
   work->positions = whole.positions.Rows(first, count);
   work->CutOutputs(whole.positions.count, count);
   return work;
@@ -51,6 +55,9 @@ std::shared_ptr<W> RowsOf(const W& whole, int64_t first, int64_t count) {
 
 std::shared_ptr<const Work> AngleTableWork::Rows(int64_t first, int64_t count) const {
   auto work = RowsOf(*this, first, count);
+  work->form = form;
+  work->columns = columns;
+  work->inverse = inverse;
   const int64_t pairs = form == TableForm::kHalf ? columns : columns / 2;
   work->scratch_bytes = AngleScratchBytes(pairs, form, columns, count, dtype);
   return work;

@@ -22,6 +22,8 @@ class TableWork : public Work {
   PositionSet positions;
   DType dtype = DType::kF32;
 
+  Cut cut() const override { return Cut::kFirstAxis; }
+
  protected:
   const EncodingSpec& spec() const { return sources.front().spec.spec; }
 };

@@ -180,6 +180,16 @@ class Parser {
 
 }  // namespace
 
+bool WindowLayout::Consecutive() const {
+  const auto follow = [](const std::vector<int64_t>& places) {
+    for (size_t i = 1; i < places.size(); ++i) {
+      if (places[i] != places[i - 1] + 1) return false;
+    }
+    return true;
+  };
+  return follow(queries.places) && follow(keys.places);
+}
+
 absl::StatusOr<WindowLayout> ParseWindowLayout(const v1::PrecomputeItem& message, const std::string& scheme,
                                                const BiasTraits& traits, ParseContext& context) {
   return Parser(message, scheme, traits, context).Parse();

@@ -36,11 +36,12 @@ struct WindowLayout {
   std::optional<WorkInput> additive;
   std::string masking_key;
 
+  // Whether positions go up by 1 on both sides, of every batch row.
+  bool Consecutive() const;
+
   int64_t batch_rows() const { return std::max<int64_t>(batch, 1); }
   // Rows of one head: the row form has that of the last query.
   int64_t rows() const { return request.form == BiasForm::kRow ? 1 : request.queries; }
-  // Bytes of one batch row.
-  int64_t part_bytes() const { return request.heads * rows() * request.keys * SizeOf(dtype); }
 };
 
 // Errors are relative to the item. The answer's size has been held to the limits before anything is expanded.

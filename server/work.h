@@ -46,6 +46,21 @@ struct WorkMemory {
   std::byte* scratch = nullptr;     // scratch_bytes
 };
 
+// How a stream may make a work in parts, so that its size needs no memory.
+enum class Cut : uint8_t {
+  kNone,       // not at all
+  kFirstAxis,  // along the outputs' first axis: Rows
+  kRows,       // along all axes of the one output but the last: PieceAt
+};
+
+class Work;
+
+// Some rows of a work's output, as a work.
+struct WorkPiece {
+  std::shared_ptr<const Work> work;
+  int64_t rows = 0;
+};
+
 class Work {
  public:
   virtual ~Work() = default;
@@ -71,6 +86,13 @@ class Work {
     return total;
   }
 
+  // Memory of a run.
+  int64_t run_bytes() const {
+    int64_t total = output_bytes() + scratch_bytes;
+    for (const WorkInput& input : inputs) total += input.bytes;
+    return total;
+  }
+
   // The fingerprint of the plain window that this is another spelling of, or empty: WorkFingerprint then. `plans` as below.
   virtual std::string PlainFingerprint(std::span<const Resolved* const> /*plans*/) const { return {}; }
 
@@ -78,9 +100,21 @@ class Work {
   // names.
   virtual bool WorksOnDevice(size_t /*input*/) const { return false; }
 
-  // This work for rows [first, first + count) of the outputs' first axis alone, without inv_freq unless count is 0; null
-  // where only the whole can be made.
+  virtual Cut cut() const { return Cut::kNone; }
+  // Cut::kFirstAxis: this work for rows [first, first + count) of that axis alone, without inv_freq unless count is 0.
   virtual std::shared_ptr<const Work> Rows(int64_t /*first*/, int64_t /*count*/) const { return nullptr; }
+
+  // Cut::kRows: the piece that begins with row `row`, of `most` ≥ 1 rows or fewer. `prepared`: what Preparation made.
+  virtual WorkPiece PieceAt(int64_t /*row*/, int64_t /*most*/, const Bytes& /*prepared*/) const { return {}; }
+  // Memory of a run of the largest piece, of about `bytes` bytes of rows, or of one row where that is more.
+  virtual int64_t PieceBytes(int64_t /*bytes*/) const { return 0; }
+  // Makes what pieces share, which is little beside the whole, as its one output; null: there is nothing.
+  virtual std::shared_ptr<const Work> Preparation() const { return nullptr; }
+  // Whether pieces compute again what the whole computes once, so that the whole is to be preferred where it may be made.
+  virtual bool prefers_whole() const { return false; }
+  // Products of the spec's learned function in the costliest run of them: of a piece of `bytes` bytes or one row, or of the
+  // preparation. 0: there is no such function.
+  virtual int64_t PieceProducts(int64_t /*bytes*/) const { return 0; }
 
   // The steps in order. Called once per run, on a worker, when inputs have been gathered; must be quick (work belongs in
   // steps). What the steps point at (plans, this object, memory) lives until they have ended. Errors become the item's;

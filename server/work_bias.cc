@@ -38,13 +38,15 @@ class DistanceWork final : public BiasMatrixWork {
     task.plan = *plan;
     task.dtype = layout().dtype;
     task.first_distance = values.first;
-    task.first_head = values.row * HeadsOf(*plan) + layout().request.first_head;
-    task.heads = layout().request.heads;
+    task.first_head = values.row * HeadsOf(*plan) + values.first_head;
+    task.heads = values.heads;
     task.out = values.out;
     task.head_stride = values.head_stride;
     task.distances = values.distances;
     return ProgramStep::Of(task, values.count);
   }
+
+  std::shared_ptr<BiasMatrixWork> Blank() const override { return std::make_shared<DistanceWork>(); }
 };
 
 // Row numbers by distance.
@@ -73,6 +75,8 @@ class IndexWork final : public BiasMatrixWork {
     };
     return ProgramStep::Of(write, values.count, kRowsPerSlice);
   }
+
+  std::shared_ptr<BiasMatrixWork> Blank() const override { return std::make_shared<IndexWork>(index_); }
 
  private:
   const DistanceIndex index_;

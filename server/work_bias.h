@@ -2,8 +2,10 @@
 #ifndef PHASOR_SERVER_WORK_BIAS_H_
 #define PHASOR_SERVER_WORK_BIAS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,11 +14,13 @@
 #include "absl/status/statusor.h"
 
 #include "server/bias_parser.h"
+#include "server/contiguous_box.h"
+#include "server/mask_piece.h"
 #include "server/work.h"
 
 namespace phasor::server {
 
-// Everything about a bias window but where its values come from.
+// Everything about a bias window but where its values come from. Constant once it is parsed; pieces share it.
 struct BiasLayout {
   BiasRequest request;
   DType dtype = DType::kF32;
@@ -27,14 +31,13 @@ struct BiasLayout {
   int64_t bias_offset = 0;
   bool masked = false;
   Masking masking;
-
-  // Distances that occur, or those of the vector or row form.
-  int64_t first_distance = 0;
-  int64_t distances = 0;
+  std::optional<AdditiveRows> additive;
   int64_t last_query = 0, last_key = 0;  // the largest positions
 
   int64_t batch_rows() const { return batch > 0 ? batch : 1; }
-  int64_t value_rows() const { return value_batch > 0 ? value_batch : 1; }
+  bool full() const { return request.form == BiasForm::kFull; }
+  // Rows of the answer: [batch, heads, queries].
+  std::array<int64_t, 3> rows() const { return {batch_rows(), request.heads, full() ? request.queries : 1}; }
 };
 
 // Subclasses say how values are made. Index maps are biases of one head without a head axis.
@@ -47,17 +50,23 @@ class BiasMatrixWork : public Work {
                      int64_t value_batch, ParseContext& context);
 
   LastPosition last_position(const v1::BiasWindow& window) const {
-    return LastOf(window, layout_.last_query, layout_.last_key);
+    return LastOf(window, layout_->last_query, layout_->last_key);
   }
+
+  Cut cut() const final { return Cut::kRows; }
+  WorkPiece PieceAt(int64_t row, int64_t most, const Bytes& prepared) const final;
+  int64_t PieceBytes(int64_t bytes) const final;
 
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const final;
 
  protected:
-  // Where values go: out[h·head_stride + i] for heads [0, request.heads) of batch row `row` at distance first + i, or
-  // distances[i] where those are given.
+  // Where values go: out[h·head_stride + i] for `heads` heads of the request's from first_head on, of batch row `row`, at
+  // distance first + i, or distances[i] where those are given.
   struct Values {
     int64_t row = 0;
+    int64_t first_head = 0;
+    int64_t heads = 0;
     int64_t first = 0;
     int64_t count = 0;
     std::span<const int64_t> distances;
@@ -67,22 +76,34 @@ class BiasMatrixWork : public Work {
   // The step that makes them. What it points at must live as long as plans and this object.
   virtual absl::StatusOr<ProgramStep> ValueStep(std::span<const Resolved* const> plans, const Values& values) const = 0;
 
-  const BiasLayout& layout() const { return layout_; }
+  // A new work with what ValueStep needs of this one, for a piece.
+  virtual std::shared_ptr<BiasMatrixWork> Blank() const = 0;
+
+  const BiasLayout& layout() const { return *layout_; }
 
  private:
   absl::Status ParsePositions(const v1::BiasWindow& window, BatchAxis& batch, ParseContext& context);
-  absl::Status ParseMasks(const v1::BiasWindow& window, const BatchAxis& batch, ParseContext& context);
   void SetPackedPositions();  // where none are given
-  void SetDistances();
   absl::Status SetOutputs(bool indices, const Limits& limits);
   void SetKey(bool indices, const std::string& masking_key);
-  bool scattered() const { return scattered_; }
-  ProgramStep DistancesStep(int64_t* distances) const;
+  void SetLast();  // and the bytes of positions
+  // What is made, and the scratch that it takes.
+  void SetRows(const ContiguousBox& rows, bool piece);
 
-  BiasLayout layout_;
-  int additive_ = -1;         // input of the additive mask
-  bool scattered_ = false;    // too many distances for a vector: values are made entry by entry
-  int64_t vector_bytes_ = 0;  // in scratch, behind the rule
+  int64_t value_rows() const { return layout_->value_batch > 0 ? rows_.count[0] : 1; }
+  // Of value row b, but for where its values go.
+  Values ValuesOf(int64_t b) const;
+  ProgramStep DistancesStep(int64_t* distances) const;
+  ProgramStep LayOutStep(const std::byte* vector, const MaskPiece* mask, const MaskRule* rule, std::byte* out) const;
+
+  std::shared_ptr<BiasLayout> layout_ = std::make_shared<BiasLayout>();
+  ContiguousBox rows_;               // of layout_->rows()
+  std::optional<MaskPiece> masked_;  // set where there are masks
+  bool additive_ = false;            // input 0 is the additive mask
+  // Distances that occur in these rows, or those of the vector or row form.
+  int64_t first_distance_ = 0;
+  int64_t distances_ = 0;
+  bool scattered_ = false;  // too many for a vector: values are made entry by entry
 };
 
 }  // namespace phasor::server

@@ -1,5 +1,4 @@
-// phasor bias: attention biases, fetched by heads and queries.
-#include <algorithm>
+// phasor bias: attention biases of any size, as a stream.
 #include <memory>
 #include <utility>
 
@@ -43,41 +42,28 @@ struct BiasOptions {
   raw::Payloads payloads;  // of the mask
 };
 
-using Answer = client::Reply<v1::PrecomputeResponse>;
-
-// Which part of the bias a call is for.
-struct Part {
-  int64_t first_head = 0;
-  int64_t heads = 0;  // 0: all from first_head on
-  int64_t first_query = 0;
-  int64_t queries = 0;
+// Heads of the model that are wanted.
+struct Heads {
+  int64_t first = 0;
+  int64_t count = 0;  // 0: all from the first on
 };
 
-absl::StatusOr<Answer> Ask(client::Client& client, const BiasArgs& args, const LoadedSpec& loaded,
-                           const BiasOptions& options, const Part& part, bool validate_only) {
-  v1::PrecomputeRequest request;
-  request.set_validate_only(validate_only);
+v1::StreamPrecomputeRequest RequestFor(const BiasArgs& args, const LoadedSpec& loaded, const BiasOptions& options,
+                                       const Heads& heads) {
+  v1::StreamPrecomputeRequest request;
   v1::PrecomputeItem* item = request.add_items();
   *item->mutable_spec() = loaded.spec;
   item->set_dtype(args.indices ? v1::DTYPE_I64 : args.dtype);
   v1::BiasWindow* bias = item->mutable_bias();
   *bias = options.window;
-  bias->set_queries(part.queries);
-  bias->set_query_offset(args.query_offset.value_or(args.keys - args.queries) + part.first_query);
-  if (options.query_positions) {
-    *bias->mutable_query_positions() = options.query_positions->Window(part.first_query, part.first_query + part.queries);
-  }
+  bias->set_queries(args.queries);
+  bias->set_query_offset(args.query_offset.value_or(args.keys - args.queries));
+  if (options.query_positions) *bias->mutable_query_positions() = options.query_positions->Window(0, args.queries);
   if (!args.indices) {
-    bias->set_first_head(part.first_head);
-    if (part.heads > 0) bias->set_head_count(part.heads);
+    bias->set_first_head(heads.first);
+    if (heads.count > 0) bias->set_head_count(heads.count);
   }
-  raw::Payloads payloads = options.payloads;
-  MoveData(*item->mutable_spec(), payloads);
-  absl::StatusOr<Answer> answer = client.Precompute(request, payloads);
-  if (!answer.ok()) return answer;
-  if (answer->message.results_size() != 1) return absl::InternalError("the server answered with another number of results");
-  if (absl::Status status = ItemStatus(answer->message.results(0).status()); !status.ok()) return status;
-  return answer;
+  return request;
 }
 
 absl::Status ReadPadding(const std::string& path, BiasOptions* options) {
@@ -137,88 +123,103 @@ absl::StatusOr<BiasOptions> OptionsOf(const BiasArgs& args, const v1::EncodingSp
   return options;
 }
 
-absl::StatusOr<Part> ParseHeads(const BiasArgs& args) {
-  Part part{.queries = args.queries};
-  if (args.heads.empty()) return part;
+absl::StatusOr<Heads> ParseHeads(const BiasArgs& args) {
+  Heads heads;
+  if (args.heads.empty()) return heads;
   const std::vector<std::string> ends = absl::StrSplit(args.heads, ':');
-  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &part.first_head) || !absl::SimpleAtoi(ends[1], &part.heads) ||
-      part.first_head < 0 || part.heads < 1) {
+  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &heads.first) || !absl::SimpleAtoi(ends[1], &heads.count) ||
+      heads.first < 0 || heads.count < 1) {
     return UsageError(absl::StrCat("--heads: given '", args.heads, "'; allowed: FIRST:COUNT, such as 0:8"));
   }
-  return part;
+  return heads;
 }
 
-// Whether a batch axis comes before the heads, queries and keys.
-bool HasBatch(const BiasArgs& args, const BiasOptions& options, const ArrayInfo& info) {
-  const size_t own = (args.indices ? 0 : 1) + (options.window.form() == v1::BIAS_FORM_FULL ? 2 : 1);
-  return info.shape.size() > own;
-}
+// A stream on its way into a file, which begins when the header has come.
+class BiasFile {
+ public:
+  BiasFile(Tool& tool, client::Client& client, const BiasArgs& args, v1::EncodingSpec spec, ArrayFormat format,
+           v1::BiasForm form)
+      : tool_(tool), client_(client), args_(args), spec_(std::move(spec)), format_(format), form_(form) {}
 
-// Calls that the answer is fetched in: along heads and queries, which follow one another in the file; in one where a batch
-// axis comes before them.
-std::vector<Part> PartsOf(const BiasArgs& args, const v1::EncodingSpec& spec, const BiasOptions& options,
-                          const ArrayInfo& info, const Part& all) {
-  const bool full = options.window.form() == v1::BIAS_FORM_FULL;
-  if (HasBatch(args, options, info) || info.bytes() == 0) return {all};
-  const int64_t heads = args.indices ? 1 : info.shape[0], head_bytes = info.bytes() / heads;
-  const int64_t heads_at_once = std::clamp<int64_t>(kWindowBytes / std::max<int64_t>(head_bytes, 1), 1, heads);
-  const int64_t queries_at_once =
-      full && !IsWindow(spec)
-          ? std::clamp<int64_t>(kWindowBytes / std::max<int64_t>(head_bytes / args.queries, 1), 1, args.queries)
-          : args.queries;
-  std::vector<Part> parts;
-  for (int64_t head = 0; head < heads; head += heads_at_once) {
-    for (int64_t query = 0; query < args.queries; query += queries_at_once) {
-      parts.push_back({.first_head = all.first_head + head,
-                       .heads = std::min(heads_at_once, heads - head),
-                       .first_query = query,
-                       .queries = std::min(queries_at_once, args.queries - query)});
+  absl::Status Take(const v1::StreamPrecomputeResponse& message, const raw::Payloads& payloads) {
+    if (message.has_header()) return Begin(message.header().result());
+    if (message.has_end()) {
+      result_.set_cache(message.end().cache());
+      *result_.mutable_stages() = message.end().stages();
+      ended_ = true;
+      return ItemStatus(message.end().status());
     }
+    for (const v1::ChunkData& data : message.chunk().arrays()) {
+      const auto pieces = payloads.Find(data.data());
+      if (writer_ == nullptr || !pieces) return absl::InternalError("the stream lacks its header or its data");
+      for (const raw::Piece& piece : *pieces) {
+        const auto size = static_cast<int64_t>(piece.size);
+        if (absl::Status status = writer_->Append(0, piece.data, size); !status.ok()) return status;
+        bar_->Advance(size);
+      }
+    }
+    return absl::OkStatus();
   }
-  return parts;
-}
 
-absl::Status Write(Tool& tool, client::Client& client, const BiasArgs& args, const LoadedSpec& loaded, const Part& all) {
+  absl::Status Finish() {
+    if (!ended_) return absl::InternalError("the stream ended before its item");
+    if (absl::Status status = writer_->Finish(); !status.ok()) return status;
+    CallReport report;
+    report.Add(result_, result_.stages());
+    const std::vector<int64_t>& shape = info_.shape;
+    // A batch axis may come before the heads.
+    const size_t own = form_ == v1::BIAS_FORM_FULL ? 3 : 2;
+    const std::string what =
+        args_.indices ? "indices" : absl::StrFormat("bias of %d heads", shape[shape.size() > own ? 1 : 0]);
+    return report.Print(tool_, absl::StrFormat("%s, %d queries, %d keys", what, args_.queries, args_.keys),
+                        args_.output.path, bar_->seconds());
+  }
+
+ private:
+  absl::Status Begin(const v1::PrecomputeResult& result) {
+    if (absl::Status status = ItemStatus(result.status()); !status.ok()) return status;
+    result_ = result;
+    info_ = InfoOf("bias", result.bias());
+    const auto metadata = MetadataOf(client_, spec_, result.fingerprint());
+    if (!metadata.ok()) return metadata.status();
+    auto writer = ArrayWriter::Create(args_.output.path, format_, {info_}, *metadata);
+    if (!writer.ok()) return writer.status();
+    writer_ = *std::move(writer);
+    bar_ = std::make_unique<ProgressBar>(tool_.progress, "bias", info_.bytes());
+    return absl::OkStatus();
+  }
+
+  Tool& tool_;
+  client::Client& client_;
+  const BiasArgs& args_;
+  const v1::EncodingSpec spec_;
+  const ArrayFormat format_;
+  const v1::BiasForm form_;
+  ArrayInfo info_;
+  v1::PrecomputeResult result_;
+  std::unique_ptr<ArrayWriter> writer_;
+  std::unique_ptr<ProgressBar> bar_;
+  bool ended_ = false;
+};
+
+absl::Status Write(Tool& tool, client::Client& client, const BiasArgs& args, const LoadedSpec& loaded, const Heads& heads) {
   absl::StatusOr<ArrayFormat> format = FormatOf(args.output.path, args.output.format);
   if (!format.ok()) return format.status();
   const absl::StatusOr<BiasOptions> options = OptionsOf(args, loaded.spec);
   if (!options.ok()) return options.status();
-  // Sizes do not depend on how much is asked for at once: one query of every head tells the heads there are.
-  Part probe = all;
-  const bool full = options->window.form() == v1::BIAS_FORM_FULL && !IsWindow(loaded.spec);
-  if (full) probe.queries = std::min<int64_t>(args.queries, 1);
-  absl::StatusOr<Answer> shape = Ask(client, args, loaded, *options, probe, true);
-  if (!shape.ok()) return shape.status();
-  ArrayInfo info = InfoOf("bias", shape->message.results(0).bias());
-  if (full) info.shape[info.shape.size() - 2] = args.queries;
-  const absl::StatusOr<Answer> whole = Ask(client, args, loaded, *options, all, true);
-  const std::string fingerprint = whole.ok() ? whole->message.results(0).fingerprint() : "";
-  const auto metadata = MetadataOf(client, WithoutData(loaded.spec), fingerprint);
-  if (!metadata.ok()) return metadata.status();
-  auto writer = ArrayWriter::Create(args.output.path, *format, {info}, *metadata);
-  if (!writer.ok()) return writer.status();
-
-  ProgressBar bar(tool.progress, "bias", info.bytes());
-  CallReport report;
-  for (const Part& part : PartsOf(args, loaded.spec, *options, info, all)) {
-    absl::StatusOr<Answer> answer = Ask(client, args, loaded, *options, part, false);
-    if (!answer.ok()) return answer.status();
-    const v1::PrecomputeResult& result = answer->message.results(0);
-    if (absl::Status status = AppendTensor(**writer, 0, result.bias(), answer->payloads); !status.ok()) return status;
-    report.Add(result, answer->message.stages());
-    bar.Advance(result.payload_bytes());
-  }
-  if (absl::Status status = (*writer)->Finish(); !status.ok()) return status;
-  report.fingerprint = fingerprint;
-  const std::string what =
-      args.indices ? "indices" : absl::StrFormat("bias of %d heads", info.shape[HasBatch(args, *options, info) ? 1 : 0]);
-  return report.Print(tool, absl::StrFormat("%s, %d queries, %d keys", what, args.queries, args.keys), args.output.path,
-                      bar.seconds());
+  v1::StreamPrecomputeRequest request = RequestFor(args, loaded, *options, heads);
+  raw::Payloads payloads = options->payloads;
+  MoveData(*request.mutable_items(0)->mutable_spec(), payloads);
+  BiasFile file(tool, client, args, WithoutData(loaded.spec), *format, options->window.form());
+  const absl::Status status = client.StreamPrecompute(
+      request, payloads,
+      [&file](const v1::StreamPrecomputeResponse& message, const raw::Payloads& data) { return file.Take(message, data); });
+  return status.ok() ? file.Finish() : status;
 }
 
 absl::Status Run(Tool& tool, const BiasArgs& args) {
-  absl::StatusOr<Part> all = ParseHeads(args);
-  if (!all.ok()) return all.status();
+  const absl::StatusOr<Heads> heads = ParseHeads(args);
+  if (!heads.ok()) return heads.status();
   if (auto format = FormatOf(args.output.path, args.output.format); !format.ok()) return format.status();
   absl::StatusOr<client::Client*> client = tool.Connect();
   if (!client.ok()) return client.status();
@@ -226,7 +227,7 @@ absl::Status Run(Tool& tool, const BiasArgs& args) {
   if (!loaded.ok()) return loaded.status();
   if (loaded->spec.has_rope() || loaded->spec.has_sinusoidal())
     return UsageError(absl::StrCat(loaded->name, " is no attention bias; allowed: phasor table"));
-  return Write(tool, **client, args, *loaded, *all);
+  return Write(tool, **client, args, *loaded, *heads);
 }
 
 }  // namespace

@@ -192,19 +192,24 @@ void AppendDynamicPositionBias(const DynamicPositionBiasPlan& plan, const BiasPa
     steps->push_back(ProgramStep::Of(task, task.queries() * task.blocks()));
     return;
   }
-  const int64_t distances = part.queries() + part.keys() - 1;
-  ScratchCutter cutter(scratch);
-  const DistanceScratch at = DynamicPositionBiasScratch(cutter, part.dtype, part.heads, distances);
   const int64_t first_distance = part.key_positions.front() - part.query_positions.back();
-  AppendDistanceVector(plan, part.dtype, part.first_head, part.heads, first_distance, distances, at.vector, at.features,
-                       steps);
-  const ToeplitzTask task{.element_size = SizeOf(part.dtype),
-                          .heads = part.heads,
-                          .queries = part.queries(),
-                          .keys = part.keys(),
-                          .vector = at.vector,
-                          .vector_stride = distances,
-                          .out = part.out};
+  ToeplitzTask task{.element_size = SizeOf(part.dtype),
+                    .heads = part.heads,
+                    .queries = part.queries(),
+                    .keys = part.keys(),
+                    .vector = nullptr,
+                    .vector_stride = part.queries() + part.keys() - 1,
+                    .out = part.out};
+  if (part.values != nullptr) {
+    task.vector = static_cast<const std::byte*>(part.values) + (first_distance - part.first_value) * task.element_size;
+    task.vector_stride = part.value_stride;
+  } else {
+    ScratchCutter cutter(scratch);
+    const DistanceScratch at = DynamicPositionBiasScratch(cutter, part.dtype, part.heads, task.vector_stride);
+    AppendDistanceVector(plan, part.dtype, part.first_head, part.heads, first_distance, task.vector_stride, at.vector,
+                         at.features, steps);
+    task.vector = at.vector;
+  }
   steps->push_back(ProgramStep::Of(task, part.heads * part.queries()));
 }
 

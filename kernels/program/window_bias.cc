@@ -19,14 +19,24 @@ int64_t TableBytes(const TokenWindow& window, int64_t heads, DType dtype) {
   return heads * window.table_rows() * SizeOf(dtype);
 }
 
+// `queries`: all of the heads' tokens, or some of one head's, whose rows are all that `out` has.
+void AppendGather(const WindowTask& window, RowRange queries, std::vector<ProgramStep>* steps) {
+  WindowTask task = window;
+  // The task's first row lies before them: it is never written.
+  const int64_t before = queries.begin * window.window.tokens() * window.element_size;
+  task.out = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(window.out) - static_cast<uintptr_t>(before));
+  steps->push_back(ProgramStep::Of(task, queries));
+}
+
 void AppendGather(const TokenWindow& window, const BiasPart& part, const void* table, std::vector<ProgramStep>* steps) {
-  const WindowTask task{.element_size = SizeOf(part.dtype),
-                        .window = window,
-                        .heads = part.heads,
-                        .table = table,
-                        .table_stride = window.table_rows(),
-                        .out = part.out};
-  steps->push_back(ProgramStep::Of(task, part.heads * window.tokens()));
+  const bool all = part.window_queries.begin == part.window_queries.end;
+  AppendGather({.element_size = SizeOf(part.dtype),
+                .window = window,
+                .heads = part.heads,
+                .table = table,
+                .table_stride = window.table_rows(),
+                .out = part.out},
+               all ? RowRange{0, part.heads * window.tokens()} : part.window_queries, steps);
 }
 
 // What AppendWindowTableSteps fills.
@@ -94,6 +104,7 @@ void AppendTable(const ContinuousWindowBiasPlan& plan, const TablePart& part, do
 void Append(const ContinuousWindowBiasPlan& plan, const BiasPart& part, std::byte* scratch,
             std::vector<ProgramStep>* steps) {
   const TokenWindow& window = plan.window;
+  if (part.values != nullptr) return AppendGather(window, part, part.values, steps);
   ScratchCutter cutter(scratch);
   double* features = cutter.Doubles(2 * window.table_rows());
   std::byte* table = cutter.Bytes(TableBytes(window, part.heads, part.dtype));
@@ -160,20 +171,28 @@ struct Traits {
 
 std::optional<BiasTraits> TraitsOf(const EncodingSpec& canonical) { return std::visit(Traits{}, canonical); }
 
-double LearnedProducts(const EncodingSpec& canonical, int64_t queries, int64_t keys, bool consecutive) {
-  const auto elements = [](const WeightRef& weight) { return weight ? static_cast<double>(weight->elements()) : 0.0; };
-  const double pairs = static_cast<double>(queries) * static_cast<double>(keys);
-  if (const auto* fire = std::get_if<FireSpec>(&canonical)) return pairs * (elements(fire->w1) + elements(fire->w2));
-  if (const auto* dynamic = std::get_if<DynamicPositionBiasSpec>(&canonical)) {
-    double layers = 0;
-    for (const WeightRef& weight : dynamic->w) layers += elements(weight);
-    return (consecutive ? static_cast<double>(queries) + static_cast<double>(keys) : pairs) * layers;
+double LearnedProducts(const EncodingSpec& canonical, int64_t queries, int64_t keys, bool consecutive, bool head_by_head) {
+  // Of layers in order, the last of which has a row for each head.
+  double layers = 0, last = 0, heads = 0;
+  const auto add = [&](const WeightRef& weight) {
+    if (!weight) return;
+    last = static_cast<double>(weight->elements());
+    heads = static_cast<double>(weight->shape[0]);
+    layers += last;
+  };
+  double points = static_cast<double>(queries) * static_cast<double>(keys);
+  if (const auto* fire = std::get_if<FireSpec>(&canonical)) {
+    add(fire->w1);
+    add(fire->w2);
+  } else if (const auto* dynamic = std::get_if<DynamicPositionBiasSpec>(&canonical)) {
+    for (const WeightRef& weight : dynamic->w) add(weight);
+    if (consecutive) points = static_cast<double>(queries) + static_cast<double>(keys);
+  } else if (const auto* window = std::get_if<ContinuousWindowBiasSpec>(&canonical)) {
+    add(window->w1);
+    add(window->w2);
+    points = static_cast<double>(TokenWindow{window->window_height, window->window_width, false}.table_rows());
   }
-  if (const auto* window = std::get_if<ContinuousWindowBiasSpec>(&canonical)) {
-    const auto rows = static_cast<double>(TokenWindow{window->window_height, window->window_width, false}.table_rows());
-    return rows * (elements(window->w1) + elements(window->w2));
-  }
-  return 0;
+  return points * (head_by_head ? heads * (layers - last) + last : layers);
 }
 
 int64_t BiasScratchBytes(const EncodingSpec& canonical, DType dtype, int64_t heads, int64_t queries, int64_t keys) {
@@ -212,7 +231,7 @@ void AppendWindowTableSteps(const Plan& plan, DType dtype, int64_t first_head, i
   std::visit([&](const auto& p) { AppendTable(p, part, features, steps); }, plan);
 }
 
-void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, void* out, std::byte* scratch,
+void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, RowRange queries, void* out, std::byte* scratch,
                             std::vector<ProgramStep>* steps) {
   const auto count = [scratch, wide = dtype == DType::kI64](RowRange rows, const CancelFlag*) {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -226,13 +245,13 @@ void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, void* out, s
     return absl::OkStatus();
   };
   steps->push_back(ProgramStep::Of(count, window.table_rows(), int64_t{1} << 17));
-  const WindowTask task{.element_size = SizeOf(dtype),
-                        .window = window,
-                        .heads = 1,
-                        .table = scratch,
-                        .table_stride = window.table_rows(),
-                        .out = out};
-  steps->push_back(ProgramStep::Of(task, window.tokens()));
+  AppendGather({.element_size = SizeOf(dtype),
+                .window = window,
+                .heads = 1,
+                .table = scratch,
+                .table_stride = window.table_rows(),
+                .out = out},
+               queries, steps);
 }
 
 }  // namespace phasor

@@ -23,7 +23,15 @@ struct BiasPart {
   std::span<const int64_t> query_positions = {};  // |position| < 2^32; biases over windows take none
   std::span<const int64_t> key_positions = {};
   std::span<const uint8_t> key_padding = {};  // per key, 0: padding; empty: none is. Counts in sums of gates only
-  void* out = nullptr;                        // [heads, queries, keys], dense
+  // Over a window: these tokens alone are queries, of one head. Empty: all are.
+  RowRange window_queries = {};
+  // Values that several parts share and that were made before: AppendBiasVectorSteps' from distance first_value on, for
+  // consecutive positions, or AppendWindowTableSteps' of all rows. Of the part's heads, value_stride elements apart. Null:
+  // the steps make their own.
+  const void* values = nullptr;
+  int64_t value_stride = 0;
+  int64_t first_value = 0;
+  void* out = nullptr;  // [heads, queries, keys], dense
 
   int64_t queries() const { return static_cast<int64_t>(query_positions.size()); }
   int64_t keys() const { return static_cast<int64_t>(key_positions.size()); }
@@ -51,8 +59,9 @@ struct BiasTraits {
 std::optional<BiasTraits> TraitsOf(const EncodingSpec& canonical);
 
 // Multiplications of the learned function (FIRE, dynamic positions, Swin v2's windows) of a spec for so many queries and
-// keys; 0 where the spec has none. `consecutive`: both sides' positions are.
-double LearnedProducts(const EncodingSpec& canonical, int64_t queries, int64_t keys, bool consecutive);
+// keys; 0 where the spec has none. `consecutive`: both sides' positions are. For all heads at once, or for each alone.
+double LearnedProducts(const EncodingSpec& canonical, int64_t queries, int64_t keys, bool consecutive,
+                       bool head_by_head = false);
 
 // Bytes of scratch for a part of so many heads, queries and keys. Reused from part to part. `canonical` has traits.
 int64_t BiasScratchBytes(const EncodingSpec& canonical, DType dtype, int64_t heads, int64_t queries, int64_t keys);
@@ -71,8 +80,9 @@ void AppendBiasVectorSteps(const Plan& plan, DType dtype, int64_t first_head, in
 void AppendWindowTableSteps(const Plan& plan, DType dtype, int64_t first_head, int64_t heads, RowRange rows, void* out,
                             double* features, std::vector<ProgramStep>* steps);
 
-// Table rows of a window, [tokens, tokens] of kI64 or kI32. Scratch: table_rows · SizeOf(dtype), rounded up to 64.
-void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, void* out, std::byte* scratch,
+// Table rows of a window, [queries, tokens] of kI64 or kI32, for queries of its tokens. Scratch: table_rows · SizeOf(dtype),
+// rounded up to 64.
+void AppendWindowIndexSteps(const TokenWindow& window, DType dtype, RowRange queries, void* out, std::byte* scratch,
                             std::vector<ProgramStep>* steps);
 
 }  // namespace phasor

@@ -172,6 +172,22 @@ std::vector<std::string> Items() {
                    " } bias { queries: 150 keys: 160 form: BIAS_FORM_FULL }"),
       "spec { alibi { num_heads: 4 } } bias { queries: 100 keys: 300 form: BIAS_FORM_FULL masking { causal: true } }",
       "spec { t5_bucket { num_heads: 2 } } bias { queries: 120 keys: 300 indices: true }",
+      "spec { alibi { num_heads: 4 } } dtype: DTYPE_BF16 bias { queries: 100 keys: 300 key_positions { range { start: 9 } "
+      "sequence_offsets: [0, 7] } masking { causal: true prefix: [3, 90] } }",
+      absl::StrCat("spec { t5_bucket { num_heads: 4 } ", Weight("table", {32, 4}),
+                   " } bias { queries: 200 keys: 200 masking { causal: true query_cu_seqlens: [0, 70, 71, 200] } }"),
+      absl::StrCat("spec { window_bias { window_height: 13 window_width: 12 class_token: true } ", Weight("table", {578, 3}),
+                   " } bias { queries: 157 keys: 157 }"),
+      absl::StrCat("spec { continuous_window_bias { window_height: 13 window_width: 12 } ", Weight("w1", {8, 2}),
+                   Weight("b1", {8}), Weight("w2", {3, 8}), " } bias { queries: 156 keys: 156 }"),
+      absl::StrCat("spec { dynamic_position_bias {} ", Weight("w1", {8, 1}), Weight("b1", {8}), Weight("w2", {3, 8}),
+                   " } bias { queries: 200 keys: 210 form: BIAS_FORM_FULL masking { sliding_window: 9 } }"),
+      absl::StrCat("spec { forgetting_bias { logits: true } ", Weight("gates", {3, 300}),
+                   " } bias { queries: 100 keys: 300 form: BIAS_FORM_FULL }"),
+      absl::StrCat("spec { tupe {} ", Weight("q", {3, 150, 8}), Weight("k", {3, 150, 8}),
+                   " } bias { queries: 150 keys: 150 form: BIAS_FORM_FULL masking { causal: true } }"),
+      absl::StrCat("spec { fire {} ", Weight("w1", {8, 1}), Weight("b1", {8}), Weight("w2", {3, 8}), Weight("b2", {3}),
+                   " } bias { queries: 100 keys: 200 form: BIAS_FORM_FULL }"),
       "spec { window_bias { window_height: 9 window_width: 8 num_heads: 2 } } bias { queries: 72 keys: 72 indices: true }",
       "spec { rope { head_dim: 16 } } table { positions { list { ids: [5, 9, -3, 77777, 0] } } }",
       "spec { rope { head_dim: 16 } } table { include_inv_freq: true positions { range { count: 0 } } }",
@@ -247,8 +263,7 @@ TEST(StreamPrecomputeTest, AnItemThatFailsLeavesTheOthers) {
   v1::StreamPrecomputeRequest request =
       RequestFor({"spec { rope { head_dim: 7 } } table { positions { range { count: 4 } } }",
                   "spec { rope { head_dim: 8 } } table { positions { range { count: 4 } } }",
-                  "spec { alibi { num_heads: 4 } } bias { queries: 40000 keys: 40000 form: BIAS_FORM_FULL masking { causal: "
-                  "true } }",
+                  "spec { alibi { num_heads: 4 } } bias { queries: 4 keys: 20000000 masking { causal: true } }",
                   "spec { rope { head_dim: 8 } } table { positions { range { count: 3 } } }"});
   const std::string fingerprint = Whole(server, request).results(1).fingerprint();
   request.mutable_items(1)->set_if_fingerprint_not(fingerprint);
@@ -260,8 +275,10 @@ TEST(StreamPrecomputeTest, AnItemThatFailsLeavesTheOthers) {
   EXPECT_TRUE(streamed.items.at(1).header.result().not_modified());
   EXPECT_EQ(streamed.items.at(1).chunks, 0);
   EXPECT_FALSE(streamed.items.at(1).ended);
-  // Masked biases are made whole, and so keep to the limits of Precompute.
-  EXPECT_THAT(streamed.items.at(2).header.result().status().message(), HasSubstr("max_item_"));
+  // A row of a masked bias is made whole.
+  EXPECT_THAT(
+      streamed.items.at(2).header.result().status().message(),
+      HasSubstr("items[2].bias.keys: given 20000000 positions; allowed: up to 16777216 (the server's max_positions)"));
   EXPECT_TRUE(streamed.items.at(3).ended);
 }
 

@@ -111,7 +111,8 @@ void AddMatrix(const DistancePlan& plan, Rng& rng, FuzzRun& run) {
 void AddIndices(const TokenWindow& window, Rng& rng, FuzzRun& run) {
   const DType dtype = rng.Pick({DType::kI32, DType::kI64});
   void* out = run.Data(rng, window.tokens() * window.tokens(), SizeOf(dtype));
-  AppendWindowIndexSteps(window, dtype, out, run.Scratch((window.table_rows() + 8) * SizeOf(dtype)), &run.steps);
+  AppendWindowIndexSteps(window, dtype, {0, window.tokens()}, out, run.Scratch((window.table_rows() + 8) * SizeOf(dtype)),
+                         &run.steps);
   run.what = absl::StrCat("indices of ", window.tokens(), " tokens");
 }
 

@@ -280,9 +280,12 @@ TEST(WindowBiasTest, IndicesAreTheRule) {
     for (DType dtype : {DType::kI64, DType::kI32}) {
       AlignedBytes scratch(window.table_rows() * 8 + 64);
       std::vector<std::byte> out(static_cast<size_t>(window.tokens() * window.tokens() * SizeOf(dtype)));
-      std::vector<ProgramStep> steps;
-      AppendWindowIndexSteps(window, dtype, out.data(), scratch.data(), &steps);
-      ASSERT_TRUE(RunProgram(Cpu(), steps).ok());
+      const int64_t row_bytes = window.tokens() * SizeOf(dtype), half = window.tokens() / 2;
+      for (const RowRange queries : {RowRange{0, half}, RowRange{half, window.tokens()}}) {
+        std::vector<ProgramStep> steps;
+        AppendWindowIndexSteps(window, dtype, queries, out.data() + queries.begin * row_bytes, scratch.data(), &steps);
+        ASSERT_TRUE(RunProgram(Cpu(), steps).ok());
+      }
       for (int64_t i = 0; i < window.tokens() * window.tokens(); ++i) {
         int64_t index = 0;
         std::memcpy(&index, out.data() + i * SizeOf(dtype), static_cast<size_t>(SizeOf(dtype)));
