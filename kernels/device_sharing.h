@@ -26,9 +26,9 @@ struct DeviceMapping {
 
 // Thread-safe; may outlive the backend. While an allocation is mapped, RotateTask and AddTask of that backend may have x ==
 // y in it: they run on its device, whatever their size, and nothing of x or y is copied. Never on the CPU: what the device
-// has no kernel or no memory for is an error (UNIMPLEMENTED where pairs change places, for rows of AddTask that do not lie
-// side by side or are no whole multiples of 16 bytes; RESOURCE_EXHAUSTED), before anything was written. After any other
-// error, or CANCELLED, x may be half done. Every other address that a task has is the host's.
+// has no kernel or no memory for is an error (UNIMPLEMENTED for vectors that overlap, or whose strides in x and y differ;
+// RESOURCE_EXHAUSTED), before anything was written. After any other error, or CANCELLED, x may be half done. Every other
+// address that a task has is the host's.
 class DeviceSharing {
  public:
   virtual ~DeviceSharing() = default;

@@ -62,14 +62,9 @@ absl::StatusOr<std::vector<ProgramStep>> AddWork::Steps(std::span<const Resolved
 }
 
 bool AddWork::WorksOnDevice(size_t input) const {
+  // Wherever they lie, as long as none reaches into another.
   const AddTask& task = tasks[input];
-  const int64_t size = SizeOf(task.dtype);
-  if (task.dim * size % 16 != 0) return false;
-  // Batch row by batch row, or all of them in one run; a gate of its own for every token has to lie in the same order then.
-  if (task.tokens <= 1 || task.x_token_stride == task.dim) return task.batch <= 1 || task.x_batch_stride * size % 16 == 0;
-  const bool is_run = task.batch > 1 && task.x_batch_stride == task.dim && task.x_token_stride == task.batch * task.dim;
-  return is_run && (!gate.weight || task.gate.batch_stride == 0 || task.gate.token_stride == 0 ||
-                    task.gate.token_stride == task.batch * task.gate.batch_stride);
+  return (task.batch <= 1 || task.x_batch_stride >= task.dim) && (task.tokens <= 1 || task.x_token_stride >= task.dim);
 }
 
 void AddWork::PlaceNumbers() {

@@ -62,8 +62,7 @@ bool WorksInPlace(const ApplyItem& item, size_t t) {
 bool WorksOnDevice(const ApplyItem& item, size_t t) {
   if (!WorksInPlace(item, t)) return false;
   if (item.work != nullptr) return item.work->WorksOnDevice(t);
-  const auto* rope = std::get_if<RopeSpec>(&item.source.spec.spec);
-  return rope != nullptr && rope->pairing != Pairing::kInterleavedToHalf;
+  return std::holds_alternative<RopeSpec>(item.source.spec.spec);
 }
 
 absl::StatusOr<SharedPlace> ParseOnDevice(const v1::ApplyItem& message, int t, const RegionAccess* access,
@@ -74,9 +73,7 @@ absl::StatusOr<SharedPlace> ParseOnDevice(const v1::ApplyItem& message, int t, c
                         "none: the result is where the tensor was");
   }
   if (!WorksOnDevice(item, static_cast<size_t>(t))) {
-    return NotServed(path,
-                     "device memory for resizing, PoPE, pairs that change places, and additions to vectors that do not "
-                     "lie side by side at multiples of 16 bytes");
+    return NotServed(path, "device memory for resizing and PoPE, whose results do not fit where the tensor is,");
   }
   return ParseDevicePlace(message.tensors(t).device(), path, access);
 }

@@ -37,9 +37,7 @@ class RotateWork final : public Work {
   // Seals the rotation and sets what is charged; last of all.
   void Seal();
 
-  bool WorksOnDevice(size_t) const override {
-    return rotation.rule.kind != RotationKind::kPolar && rotation.rule.pairing != Pairing::kInterleavedToHalf;
-  }
+  bool WorksOnDevice(size_t) const override { return rotation.rule.kind != RotationKind::kPolar; }
 
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                  const WorkMemory& memory) const override;

@@ -39,9 +39,14 @@ class LoweredAdd final : public Lowered {
       return rows.data == nullptr || rows.batch_stride == 0 || rows.token_stride == 0 ||
              IsOneRun(task, rows.batch_stride, rows.token_stride);
     };
-    one_part_ = IsOneRun(task, task.x_batch_stride, task.x_token_stride) &&
-                IsOneRun(task, task.y_batch_stride, task.y_token_stride) && table(task.pe) && table(task.other) &&
-                table(task.gate) && (!is_there || task.batch <= 1 || task.x_batch_stride == task.dim);
+    const bool is_one_run = IsOneRun(task, task.x_batch_stride, task.x_token_stride) &&
+                            IsOneRun(task, task.y_batch_stride, task.y_token_stride) && table(task.pe) &&
+                            table(task.other) && table(task.gate);
+    one_part_ = is_one_run && (!is_there || task.batch <= 1 || task.x_batch_stride == task.dim);
+    if (is_there && !PartsAreRuns()) {
+      gathers_ = true;
+      one_part_ = is_one_run;
+    }
     if (task.batch == 0 || task.tokens == 0) return;
     const int64_t batches = task.batch - 1;
     const auto ends = [&](const AddEnds& rows, int& index, int& data) {
@@ -57,23 +62,14 @@ class LoweredAdd final : public Lowered {
     if (task.hidden != nullptr) hidden_ = constants_.Add(task.hidden, batches * task.hidden_batch_stride + task.tokens);
   }
 
-  // Whether the vectors of each part lie as the kernel has them: side by side, from a multiple of 16 bytes on.
-  bool PartsAreRuns() const {
-    const AddTask& t = task_;
-    if (t.batch == 0 || t.tokens == 0 || t.dim == 0) return true;
-    const int64_t step = one_part_ && t.batch > 1 ? t.x_batch_stride : t.x_token_stride;
-    const bool has_steps = one_part_ ? t.batch * t.tokens > 1 : t.tokens > 1;
-    const bool aligned = t.dim * size_ % 16 == 0 && (t.batch == 1 || t.x_batch_stride * size_ % 16 == 0);
-    return (!has_steps || step == t.dim) && aligned && reinterpret_cast<uintptr_t>(t.x) % 16 == 0;
-  }
-
   absl::Status CheckRows(RowRange rows) const override {
     return RowsWithin(rows, task_.batch * task_.tokens, "add: rows outside [0, batch·tokens)");
   }
   std::span<const Constant> constants() const override { return constants_.all(); }
   int64_t bytes_per_row() const override {
     const int64_t tables = (task_.pe.data != nullptr ? 1 : 0) + (task_.other.data != nullptr ? 1 : 0);
-    return std::max<int64_t>(1, task_.dim * ((is_there_ ? 0 : 2 * size_) + tables * compute_size()));
+    const int64_t vectors = is_there_ ? (gathers_ ? size_ : 0) : 2 * size_;
+    return std::max<int64_t>(1, task_.dim * (vectors + tables * compute_size()));
   }
   int64_t rows_per_cut() const override { return one_part_ ? 1 : std::max<int64_t>(1, task_.batch); }
 
@@ -83,8 +79,10 @@ class LoweredAdd final : public Lowered {
     for (const Part& part : PartsOf(rows)) {
       if (!is_there_) {
         if (in_place) moves.in_place.push_back(static_cast<int>(moves.inputs.size()));
-        moves.inputs.push_back(Vectors(task_.x, task_.x_batch_stride, task_.x_token_stride, part));
-        moves.outputs.push_back(Vectors(task_.y, task_.y_batch_stride, task_.y_token_stride, part));
+        moves.inputs.push_back(VectorsOf(task_.x, task_.x_batch_stride, task_.x_token_stride, part));
+        moves.outputs.push_back(VectorsOf(task_.y, task_.y_batch_stride, task_.y_token_stride, part));
+      } else if (gathers_) {
+        moves.outputs.push_back(ScratchOf(part.rows * task_.dim * size_));
       }
       for (const Table& table : TablesOf(part)) {
         if (table.rows->data != nullptr) moves.inputs.push_back(table.strip);
@@ -99,8 +97,14 @@ class LoweredAdd final : public Lowered {
     for (const Part& part : PartsOf(rows)) {
       AddParams p = Common(at);
       p.first_row = part.first_row, p.row_step = part.row_step, p.rows = part.rows;
-      if (is_there_) {
-        p.x = p.y = Vectors(task_.y, task_.y_batch_stride, task_.y_token_stride, part).host;
+      const Strip strip = VectorsOf(task_.y, task_.y_batch_stride, task_.y_token_stride, part);
+      const Vectors there{strip.host, StepOf(part, task_.y_batch_stride, task_.y_token_stride), 0};
+      if (gathers_) {
+        p.x = p.y = at.outputs[output++];
+        launches.emplace_back(
+            CopyOf(task_.dtype, part.rows, 1, task_.dim, there, {static_cast<std::byte*>(p.y), task_.dim, 0}));
+      } else if (is_there_) {
+        p.x = p.y = there.data;
       } else {
         p.x = at.inputs[input++];
         p.y = at.outputs[output++];
@@ -114,11 +118,25 @@ class LoweredAdd final : public Lowered {
         device.data = at.inputs[input++];
       }
       launches.emplace_back(p);
+      if (gathers_) {
+        launches.emplace_back(
+            CopyOf(task_.dtype, part.rows, 1, task_.dim, {static_cast<std::byte*>(p.y), task_.dim, 0}, there));
+      }
     }
     return launches;
   }
 
  private:
+  // Whether the vectors of each part lie as the kernel has them: side by side, from a multiple of 16 bytes on.
+  bool PartsAreRuns() const {
+    const AddTask& t = task_;
+    if (t.batch == 0 || t.tokens == 0 || t.dim == 0) return true;
+    const int64_t step = one_part_ && t.batch > 1 ? t.x_batch_stride : t.x_token_stride;
+    const bool has_steps = one_part_ ? t.batch * t.tokens > 1 : t.tokens > 1;
+    const bool aligned = t.dim * size_ % 16 == 0 && (t.batch == 1 || t.x_batch_stride * size_ % 16 == 0);
+    return (!has_steps || step == t.dim) && aligned && reinterpret_cast<uintptr_t>(t.x) % 16 == 0;
+  }
+
   // One of the task's tables for a part: what is moved, and where its rows then are.
   struct Table {
     const AddRows* rows;
@@ -141,11 +159,14 @@ class LoweredAdd final : public Lowered {
     return parts;
   }
 
-  Strip Vectors(const void* from, int64_t batch_stride, int64_t token_stride, const Part& part) const {
+  // From one vector of a part to the next.
+  int64_t StepOf(const Part& part, int64_t batch_stride, int64_t token_stride) const {
+    return part.row_step == 1 && task_.batch > 1 ? batch_stride : token_stride;
+  }
+  Strip VectorsOf(const void* from, int64_t batch_stride, int64_t token_stride, const Part& part) const {
     const int64_t b = part.first_row % task_.batch, t = part.first_row / task_.batch;
-    const int64_t step = part.row_step == 1 && task_.batch > 1 ? batch_stride : token_stride;
     return StripOf(static_cast<const std::byte*>(from) + (b * batch_stride + t * token_stride) * size_, task_.dim * size_,
-                   part.rows, step * size_);
+                   part.rows, StepOf(part, batch_stride, token_stride) * size_);
   }
 
   std::vector<Table> TablesOf(const Part& part) const {
@@ -205,6 +226,7 @@ class LoweredAdd final : public Lowered {
   const bool is_there_;
   ConstantList constants_;
   bool one_part_ = false;
+  bool gathers_ = false;  // vectors of the device's that do not lie as the kernel has them: through memory where they do
   int first_index_ = -1, first_data_ = -1, last_index_ = -1, last_data_ = -1, hidden_ = -1;
 };
 
@@ -238,11 +260,8 @@ LoweredOr LowerTaskInPlace(const AddTask& task) {
   if (absl::Status status = CheckAdd(task); !status.ok()) return status;
   const bool empty = task.batch == 0 || task.tokens == 0 || task.dim == 0;
   const bool same = task.x_batch_stride == task.y_batch_stride && task.x_token_stride == task.y_token_stride;
-  auto lowered = std::make_unique<LoweredAdd>(task, true);
-  if (!empty && (!same || !AreApart(task) || !lowered->PartsAreRuns())) {
-    return absl::UnimplementedError("add: vectors that do not lie side by side at multiples of 16 bytes");
-  }
-  return lowered;
+  if (!empty && (!same || !AreApart(task))) return absl::UnimplementedError("add: vectors that overlap");
+  return std::make_unique<LoweredAdd>(task, true);
 }
 
 }  // namespace phasor::cuda

@@ -11,6 +11,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/lowering.h"
+#include "kernels/cuda/rotate.h"
 
 namespace phasor::cuda {
 
@@ -28,6 +29,14 @@ inline Strip StripOf(const void* host, int64_t row_bytes, int64_t rows, int64_t 
 
 // An output that is not moved: memory of the chunk's own.
 inline Strip ScratchOf(int64_t bytes) { return {nullptr, bytes, 1, 0}; }
+
+// Where [tokens, heads] vectors of some channels lie on the device; strides in elements.
+struct Vectors {
+  std::byte* data = nullptr;
+  int64_t token_stride = 0, head_stride = 0;
+};
+// Copies `width` channels of each: rotations without a pair.
+RotateParams CopyOf(DType dtype, int64_t tokens, int64_t heads, int64_t width, const Vectors& from, const Vectors& to);
 
 // The constants of a task by their numbers.
 class ConstantList {

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "kernels/cuda/lower.h"
+#include "kernels/cuda/lower_parts.h"
 
 namespace phasor::cuda {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 enum class Layout : uint8_t {
   kTokens,  // the heads of a token side by side
   kHeads,   // the tokens of a head side by side
-  kThere,   // on the device, as the task's strides say: nothing is moved
+  kThere,   // on the device, as the task's strides say: nothing is moved to the host or from it
 };
 
 std::optional<Layout> LayoutOf(const RotateTask& task, int64_t token_stride, int64_t head_stride) {
@@ -48,8 +49,8 @@ class LoweredRotate final : public Lowered {
 
   std::span<const Constant> constants() const override { return constants_; }
   int64_t bytes_per_row() const override {
-    const int64_t row_number = task_.table_rows.empty() ? 0 : 4;
-    return std::max<int64_t>(1, is_there() ? row_number : 2 * task_.heads * task_.head_dim * SizeOf(task_.dtype));
+    if (!is_there()) return std::max<int64_t>(1, 2 * task_.heads * task_.head_dim * SizeOf(task_.dtype));
+    return std::max<int64_t>(1, (task_.table_rows.empty() ? 0 : 4) + (changes() ? TurnedBytes(1) : 0));
   }
   absl::Status CheckRows(RowRange rows) const override {
     if (rows.begin < 0 || rows.end > task_.tokens) return absl::InvalidArgumentError("rotate: rows outside [0, tokens)");
@@ -63,6 +64,8 @@ class LoweredRotate final : public Lowered {
       moves.inputs.push_back(StripOf(task_, rows, x_, task_.x, task_.x_token_stride, task_.x_head_stride));
       moves.outputs.push_back(StripOf(task_, rows, y_, task_.y, task_.y_token_stride, task_.y_head_stride));
       if (in_place()) moves.in_place = {0};
+    } else if (changes()) {
+      moves.outputs.push_back(ScratchOf(TurnedBytes(rows.end - rows.begin)));
     }
     if (!task_.table_rows.empty()) {
       const int32_t* const list = task_.table_rows.data() + rows.begin;
@@ -75,19 +78,22 @@ class LoweredRotate final : public Lowered {
     if (empty()) return {};
     RotateParams p;
     p.dtype = task_.dtype;
-    const bool changes = task_.pairing == Pairing::kInterleavedToHalf;
-    p.reads_halves = task_.pairing == Pairing::kHalfSplit || (changes && task_.inverse);
-    p.writes_halves = changes != p.reads_halves;
+    p.reads_halves = task_.pairing == Pairing::kHalfSplit || (changes() && task_.inverse);
+    p.writes_halves = changes() != p.reads_halves;
     p.inverse = task_.inverse;
     p.tokens = rows.end - rows.begin;
     p.heads = task_.heads;
     p.pairs = task_.pairs;
-    p.tail = in_place() ? 0 : task_.head_dim - 2 * task_.pairs;
+    p.tail = in_place() || is_there() ? 0 : task_.head_dim - 2 * task_.pairs;
+    // Where pairs change places, all of a chunk are turned before the first is written.
+    const bool turns_apart = is_there() && changes();
+    const Vectors there{static_cast<std::byte*>(task_.y) + rows.begin * task_.y_token_stride * SizeOf(task_.dtype),
+                        task_.y_token_stride, task_.y_head_stride};
+    const Vectors apart{turns_apart ? at.outputs[0] : nullptr, 2 * task_.heads * task_.pairs, 2 * task_.pairs};
     if (is_there()) {
-      p.x_token_stride = p.y_token_stride = task_.y_token_stride;
-      p.x_head_stride = p.y_head_stride = task_.y_head_stride;
-      p.y = static_cast<std::byte*>(task_.y) + rows.begin * task_.y_token_stride * SizeOf(task_.dtype);
-      p.x = p.y;
+      const Vectors& to = turns_apart ? apart : there;
+      p.x = there.data, p.x_token_stride = there.token_stride, p.x_head_stride = there.head_stride;
+      p.y = to.data, p.y_token_stride = to.token_stride, p.y_head_stride = to.head_stride;
     } else {
       p.x = at.inputs[0];
       p.y = at.outputs[0];
@@ -106,14 +112,18 @@ class LoweredRotate final : public Lowered {
       }
     }
     p.DecideVectors();
-    return {p};
+    if (!turns_apart) return {p};
+    return {p, CopyOf(task_.dtype, p.tokens, p.heads, 2 * p.pairs, apart, there)};
   }
 
  private:
   bool empty() const { return task_.tokens == 0 || task_.heads == 0 || task_.head_dim == 0; }
+  bool changes() const { return task_.pairing == Pairing::kInterleavedToHalf; }
   // A pair that is written elsewhere than it is read needs memory of its own.
-  bool in_place() const { return task_.x == task_.y && task_.pairing != Pairing::kInterleavedToHalf; }
+  bool in_place() const { return task_.x == task_.y && !changes(); }
   bool is_there() const { return x_ == Layout::kThere; }
+  // Of the pairs of so many tokens.
+  int64_t TurnedBytes(int64_t tokens) const { return tokens * task_.heads * 2 * task_.pairs * SizeOf(task_.dtype); }
 
   // Of `tokens` tokens that were moved.
   void SetStrides(Layout layout, int64_t tokens, int64_t& token, int64_t& head) const {
@@ -191,6 +201,18 @@ void RotateParams::DecideVectors() {
   table_vectors = (address(cos) | address(sin) | table_stride * table_size) % 16 == 0;
 }
 
+RotateParams CopyOf(DType dtype, int64_t tokens, int64_t heads, int64_t width, const Vectors& from, const Vectors& to) {
+  RotateParams p;
+  p.dtype = dtype;
+  p.tokens = tokens;
+  p.heads = heads;
+  p.tail = width;
+  p.x = from.data, p.x_token_stride = from.token_stride, p.x_head_stride = from.head_stride;
+  p.y = to.data, p.y_token_stride = to.token_stride, p.y_head_stride = to.head_stride;
+  p.DecideVectors();
+  return p;
+}
+
 LoweredOr LowerTask(const RotateTask& task) {
   if (auto status = CheckRotate(task); !status.ok()) return status;
   const auto x = LayoutOf(task, task.x_token_stride, task.x_head_stride);
@@ -201,7 +223,6 @@ LoweredOr LowerTask(const RotateTask& task) {
 
 LoweredOr LowerTaskInPlace(const RotateTask& task) {
   if (auto status = CheckRotate(task); !status.ok()) return status;
-  if (task.pairing == Pairing::kInterleavedToHalf) return absl::UnimplementedError("rotate: pairs that change places");
   if (task.x_token_stride != task.y_token_stride || task.x_head_stride != task.y_head_stride || task.table_stride < 0) {
     return absl::UnimplementedError("rotate: strides that differ");
   }

@@ -58,7 +58,7 @@ TEST(InPlaceTest, RotationsOfEveryLayout) {
     std::vector<int32_t> rows(17);
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(i * 7 % 40);
     for (const Form form : {Form::kDense, Form::kApart, Form::kHeadsFirst}) {
-      for (const Pairing pairing : {Pairing::kHalfSplit, Pairing::kInterleaved}) {
+      for (const Pairing pairing : {Pairing::kHalfSplit, Pairing::kInterleaved, Pairing::kInterleavedToHalf}) {
         for (const auto& [head_dim, pairs] : {std::pair<int64_t, int64_t>{64, 32}, {70, 16}, {14, 7}}) {
           RotateTask task = Rotation(dtype, 17, 3, head_dim, pairs, form);
           task.pairing = pairing;
@@ -74,7 +74,25 @@ TEST(InPlaceTest, RotationsOfEveryLayout) {
       }
     }
   }
-  EXPECT_EQ(number, 72);
+  EXPECT_EQ(number, 108);
+}
+
+// Memory of the chunks' own on the device, however large the tensor: 24 MiB of one in three slots of 4 MiB.
+TEST(InPlaceTest, PairsThatChangePlacesTakeNoMoreThanTheChunks) {
+  BackendOptions options;
+  options.device_bytes = int64_t{16} << 20;
+  OnFake on({}, options);
+  constexpr int64_t kTokens = 3000, kHeads = 16;
+  const std::string table = SomeBytes(DType::kF32, 2 * 32, 5);
+  RotateTask task = Rotation(DType::kF64, kTokens, kHeads, 64, 32, Form::kDense);
+  const std::string cos = SomeBytes(DType::kF64, 32, 5);
+  task.pairing = Pairing::kInterleavedToHalf;
+  task.cos = task.sin = cos.data();
+  task.table_stride = 0;
+  ExpectSameBits(on, task, kTokens, SomeBytes(DType::kF64, kTokens * kHeads * 64, 3), kTokens, "large");
+  EXPECT_GE(on.launches(), 2 * 5);
+  EXPECT_LE(on.backend->stats().devices[0].kept_bytes, int64_t{13} << 20);
+  EXPECT_EQ(on.backend->stats().out_of_memory, 0);
 }
 
 // The table has a name: it goes to the device once, and one token is worked on there as well.
@@ -159,6 +177,32 @@ TEST(InPlaceTest, OneTokenOfEveryBatchRow) {
   ExpectSameBits(on, c.task, 5, SomeBytes(DType::kF32, 5 * 11 * 16, 3), 5, "apart");
 }
 
+// Vectors that do not lie as the kernel has them: gaps between them, no multiples of 16 bytes, a gate in another order than
+// theirs. What lies between them is nobody's to write.
+TEST(InPlaceTest, AdditionsWhereverTheVectorsLie) {
+  OnFake on;
+  int number = 0;
+  for (const DType dtype : kTypes) {
+    for (const bool tokens_first : {false, true}) {
+      for (const int64_t dim : {1, 6, 13, 24}) {
+        for (const int64_t gap : {0, 1, 8}) {
+          AddCase c;
+          Fill(c, dtype, 3, 7, dim, tokens_first, number);
+          AddTask& t = c.task;
+          const int64_t width = dim + gap;
+          t.x_token_stride = t.y_token_stride = tokens_first ? 3 * width + gap : width;
+          t.x_batch_stride = t.y_batch_stride = tokens_first ? width : 7 * width + 2 * gap;
+          if (t.gate.data != nullptr && number % 4 == 1) t.gate = {c.gate.data(), 7, 1};
+          ExpectSameBits(on, t, 3 * 7, SomeBytes(dtype, 3 * 7 * (width + gap) + 4 * gap, 3), number % 3 == 0 ? 4 : 100,
+                         absl::StrCat("case ", number));
+          ++number;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(number, 96);
+}
+
 TEST(InPlaceTest, WhatTheDeviceHasNoKernelForIsRefused) {
   OnFake on;
   const std::string bytes = SomeBytes(DType::kF32, 4096, 3);
@@ -170,21 +214,19 @@ TEST(InPlaceTest, WhatTheDeviceHasNoKernelForIsRefused) {
   RotateTask rotation = Rotation(DType::kF32, 10, 2, 64, 32, Form::kDense);
   rotation.cos = rotation.sin = table.data();
   rotation.x = rotation.y = mapped->data;
-  rotation.pairing = Pairing::kInterleavedToHalf;
+  rotation.y_token_stride += 64;
   EXPECT_EQ(on.backend->Run(rotation, {0, 10}, nullptr).code(), absl::StatusCode::kUnimplemented);
   AddCase c;
   const auto expect_refused = [&](const char* what) {
     c.task.x = c.task.y = mapped->data;
     EXPECT_EQ(on.backend->Run(c.task, {0, 6}, nullptr).code(), absl::StatusCode::kUnimplemented) << what;
   };
-  Fill(c, DType::kF32, 2, 3, 6, false, 0);
-  expect_refused("24 bytes a vector");
   Fill(c, DType::kF32, 2, 3, 16, false, 0);
-  c.task.x_token_stride = c.task.y_token_stride = 20;
-  expect_refused("vectors apart");
-  Fill(c, DType::kF32, 2, 3, 16, true, 1);
-  c.task.gate = {c.gate.data(), 3, 1};
-  expect_refused("a gate in another order");
+  c.task.x_token_stride = c.task.y_token_stride = 12;
+  expect_refused("vectors that overlap");
+  Fill(c, DType::kF32, 2, 3, 16, false, 0);
+  c.task.y_token_stride = 20;
+  expect_refused("x and y apart");
   EXPECT_EQ(on.launches(), 0);
   EXPECT_EQ(on.backend->stats().left_to_cpu, (std::array<int64_t, kCpuReasons>{}));
   EXPECT_EQ(on.backend->stats().other_errors, 0);
