@@ -21,6 +21,8 @@
 // - These turn along: at most 15 rows on, |δcos|·sin(15·inv_freq) ≤ 40u·0.24t joins: 10u·t.
 // - The second row adds 2u·t + 2u·t/63, ×15: 31u·t. A row after it adds 3u·|sin| ≤ 3u·t, ×105: 315u·t.
 // Together below 700u·t. The bound used is 1024u·t = 2^-43·t.
+#include <type_traits>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/angle_range.cc"
 // The include guard of Highway's mechanism must come before everything that depends on the target.
@@ -137,7 +139,27 @@ struct Strip {
   const double* sin_error;
   T* cos_rows;
   T* sin_rows;
+  // Rows to stream behind this strip's own, which make its pieces whole lines; kBesideStride elements apart.
+  const T* cos_beside = nullptr;
+  const T* sin_beside = nullptr;
 };
+
+// Loads from an address whose low 12 bits are those of a streaming store on its way wait for it, and rows are most often a
+// multiple of this many bytes apart: what the loops read while they stream lies two lines away from what they write, by this
+// measure.
+constexpr int64_t kAliasBytes = 256;
+constexpr int64_t kBesideStride = kAliasBytes / static_cast<int64_t>(sizeof(float));
+inline int64_t ElementsAway(const void* written, size_t element) {
+  return static_cast<int64_t>((reinterpret_cast<uintptr_t>(written) + kAliasBytes / 2) % kAliasBytes / element);
+}
+
+// Columns that are worked on side by side: one line of f32 with AVX-512; what the registers of AVX2 hold.
+constexpr int kWide = 2;
+
+// Whether a strip of f32 is half a line wide. Streamed rows are then made of two strips: half lines, 16 rows of them at a
+// time, are more than the processor combines, and took 9 times as long as whole ones.
+template <typename T>
+constexpr bool kHalfLines = std::is_same_v<T, float> && 2 * kWide * kLanes * static_cast<int64_t>(sizeof(T)) == kLineBytes;
 
 // A row's values, the next row's, and 2·cos(inv_freq).
 struct Recurrence {
@@ -178,40 +200,70 @@ HWY_NOINLINE void RepairStrip(const Strip<T>& strip, int64_t vectors, int64_t po
   }
 }
 
+// Streams the half of a line that another strip has left in the buffer.
+template <typename T>
+HWY_INLINE void StreamBeside(const T* from, T* to) {
+  const hn::CappedTag<T, static_cast<size_t>(kWide * kLanes)> d;
+  for (int64_t i = 0; i < kWide * kLanes; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::Stream(hn::LoadU(d, from + i), d, to + i);
+}
+
+// On AVX2, whose registers are few, a load that stays one: g++ would keep the vector in a register and what changes in every
+// row in memory.
+HWY_INLINE VD LoadAgain(const double* from) {
+#if HWY_TARGET == HWY_AVX2 && HWY_COMPILER_GCC
+  asm("" : "+r"(from));
+#endif
+  return hn::LoadU(DD(), from);
+}
+
 // kPass rows of a strip. Returns whether a value is in doubt.
 template <int kVectors, bool kStream, typename T>
 HWY_INLINE bool RunStrip(const Strip<T>& strip) {
   static_assert(kPass % 2 == 0);
   const DD d;
   Recurrence z[kVectors];
-  VD cos_error[kVectors], sin_error[kVectors];
+  VD cos_error[kVectors];
+  // Beside all else there are not enough registers for these on AVX2.
+  alignas(kAliasBytes) double memory[kAliasBytes / sizeof(double)];
+  double* sin_error = memory + ElementsAway(strip.cos_rows, sizeof(double)) / (kVectors * kLanes) * (kVectors * kLanes);
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) {
     z[v] = StartRecurrence(strip, v * kLanes);
     cos_error[v] = hn::LoadU(d, strip.setup->range_error + strip.pair + v * kLanes);
-    sin_error[v] = hn::LoadU(d, strip.sin_error + v * kLanes);
+    hn::StoreU(hn::LoadU(d, strip.sin_error + v * kLanes), d, sin_error + v * kLanes);
   }
   Doubts<T> doubts = NoDoubts<T>();
   T* HWY_RESTRICT cos_out = strip.cos_rows;
   T* HWY_RESTRICT sin_out = strip.sin_rows;
+  const T* cos_beside = strip.cos_beside;
+  const T* sin_beside = strip.sin_beside;
+  const auto end_row = [&]() HWY_ATTR {
+    if constexpr (kStream && kHalfLines<T>) {
+      StreamBeside(cos_beside, cos_out + kVectors * kLanes);
+      StreamBeside(sin_beside, sin_out + kVectors * kLanes);
+      cos_beside += kBesideStride;
+      sin_beside += kBesideStride;
+    }
+    cos_out += strip.row_stride;
+    sin_out += strip.row_stride;
+  };
   // Two rows at a time, so that nothing has to change places.
   for (int64_t r = 0; r < kPass; r += 2) {
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) {
       Emit<kStream>(z[v].now.cos, cos_error[v], cos_out + v * kLanes, doubts);
-      Emit<kStream>(z[v].now.sin, sin_error[v], sin_out + v * kLanes, doubts);
+      Emit<kStream>(z[v].now.sin, LoadAgain(sin_error + v * kLanes), sin_out + v * kLanes, doubts);
       z[v].now = After(z[v].next, z[v].now, z[v].twice_cos);
     }
-    cos_out += strip.row_stride;
-    sin_out += strip.row_stride;
+    end_row();
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) {
       Emit<kStream>(z[v].next.cos, cos_error[v], cos_out + v * kLanes, doubts);
-      Emit<kStream>(z[v].next.sin, sin_error[v], sin_out + v * kLanes, doubts);
+      Emit<kStream>(z[v].next.sin, LoadAgain(sin_error + v * kLanes), sin_out + v * kLanes, doubts);
       z[v].next = After(z[v].now, z[v].next, z[v].twice_cos);
     }
-    cos_out += strip.row_stride;
-    sin_out += strip.row_stride;
+    end_row();
   }
   return Any(doubts);
 }
@@ -241,7 +293,6 @@ struct Destination {
 template <bool kStream, typename T>
 void RunPass(const AngleSetup& setup, const Chunk& chunk, int64_t position, int64_t rows, const Destination<T>& to,
              ChunkState<T>& state) {
-  constexpr int kWide = 2;  // one line of f32 with AVX-512; what the registers of AVX2 hold
   const auto strip_at = [&](int64_t column) {
     return Strip<T>{&setup,
                     chunk.first + column,
@@ -254,6 +305,21 @@ void RunPass(const AngleSetup& setup, const Chunk& chunk, int64_t position, int6
                     to.sin + column};
   };
   int64_t column = chunk.padded;
+  if constexpr (kStream && kHalfLines<T>) {
+    constexpr int64_t kColumns = kWide * kLanes;
+    for (; column > 0; column -= 2 * kColumns) {
+      Strip<T> left = strip_at(column - 2 * kColumns);
+      Strip<T> right = strip_at(column - kColumns);
+      right.row_stride = kBesideStride;
+      right.cos_rows = state.cos_rows + ElementsAway(left.cos_rows, sizeof(T));
+      right.sin_rows = state.sin_rows + ElementsAway(left.sin_rows, sizeof(T));
+      RunAndRepair<kWide, false>(right, position, rows);
+      left.cos_beside = right.cos_rows;
+      left.sin_beside = right.sin_rows;
+      RunAndRepair<kWide, true>(left, position, rows);
+    }
+    return;
+  }
   for (; column % (kWide * kLanes) != 0; column -= kLanes)
     RunAndRepair<1, kStream>(strip_at(column - kLanes), position, rows);
   for (; column > 0; column -= kWide * kLanes) {
@@ -266,8 +332,12 @@ template <typename T, bool kStream>
 bool StoresDirectly(const AngleJob& job) {
   if (job.cos == nullptr || job.sin == nullptr || job.pairs % kLanes != 0) return false;
   if (!kStream) return true;
-  // Narrower pieces (16-bit entries, AVX2's four floats) are better collected first.
-  if (sizeof(T) * static_cast<size_t>(kLanes) < 32) return false;
+  // Narrower pieces (16-bit entries) are better collected first.
+  if constexpr (kHalfLines<T>) {
+    if (job.pairs % (2 * kWide * kLanes) != 0) return false;
+  } else if (sizeof(T) * static_cast<size_t>(kLanes) < 32) {
+    return false;
+  }
   const auto is_line = [](uintptr_t value) { return value % kLineBytes == 0; };
   return is_line(reinterpret_cast<uintptr_t>(job.cos)) && is_line(reinterpret_cast<uintptr_t>(job.sin)) &&
          is_line(static_cast<uintptr_t>(job.row_stride) * sizeof(T));

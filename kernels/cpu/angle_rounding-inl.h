@@ -107,6 +107,10 @@ HWY_INLINE void CompareEnds(VD z, VD e, Doubts<T>& doubts) {
   const VU64 high = hn::BitCast(du, hn::Add(z, e));
   const VU64 low = hn::BitCast(du, hn::Sub(z, e));
   doubts.bits = CollectDifferences(doubts.bits, high, low);
+#if HWY_TARGET == HWY_AVX2 && HWY_COMPILER_GCC
+  // One after the other: g++ would rather collect several at a time, for which AVX2 has not the registers.
+  asm("" : "+x"(doubts.bits.raw));
+#endif
 }
 
 // For errors below 2^-40·|z|: that is at most so many units in the last place of the double. With half of the dropped range

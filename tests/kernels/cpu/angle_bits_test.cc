@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "hwy/aligned_allocator.h"
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_target.h"
@@ -165,6 +166,41 @@ TEST_F(AngleBitsTest, StoresDoNotMatter) {
             }
             for (int64_t b = 0; b < plan.pairs() * size; ++b) ASSERT_EQ(out[(rows - 1) * stride * size + b], 0x5a);
           }
+        }
+      }
+    }
+  }
+}
+
+// Both outputs in whole lines, which streaming stores write directly, and rows enough for some of them to be repaired.
+TEST_F(AngleBitsTest, StreamingDoesNotMatter) {
+  constexpr int64_t kLongRows = 3000;
+  for (int64_t pairs : {16, 48, 64, 144}) {
+    const AnglePlan plan = MakePlan({500000, pairs});
+    const Table whole = Build(*backend_, plan, PositionSource{-700, 1, {}}, kLongRows, DType::kF32);
+    for (int64_t stride : {pairs, pairs + 16}) {
+      const auto values = static_cast<size_t>(kLongRows * stride);
+      const auto storage = hwy::AllocateAligned<float>(2 * values);
+      AngleTask task;
+      task.plan = &plan;
+      task.dtype = DType::kF32;
+      task.cos = storage.get();
+      task.sin = storage.get() + values;
+      task.positions.start = -700;
+      task.row_stride = stride;
+      task.hint = StoreHint::kKeep;
+      for (const std::string& target : CpuTargets()) {
+        const ScopedTarget forced(target);
+        std::fill_n(storage.get(), 2 * values, -3.0f);
+        ASSERT_TRUE(backend_->Run(task, RowRange{0, kLongRows}, nullptr).ok());
+        const auto row_bytes = static_cast<size_t>(pairs) * sizeof(float);
+        for (int64_t r = 0; r < kLongRows; ++r) {
+          const auto at = static_cast<size_t>(r) * row_bytes;
+          const float* cos = storage.get() + r * stride;
+          const float* sin = cos + values;
+          ASSERT_EQ(0, std::memcmp(cos, whole.cos.data() + at, row_bytes)) << target << " row " << r << " of " << pairs;
+          ASSERT_EQ(0, std::memcmp(sin, whole.sin.data() + at, row_bytes)) << target << " row " << r << " of " << pairs;
+          for (int64_t i = pairs; i < stride; ++i) ASSERT_TRUE(cos[i] == -3 && sin[i] == -3) << target;
         }
       }
     }
