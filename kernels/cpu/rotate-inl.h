@@ -77,23 +77,40 @@ struct InOrder<F16> {
   }
 };
 
-// The arithmetic of RotateTask on one vector of pairs. The product of the results joins the sentinel, which starts at 1: it
-// becomes NaN when either result is one (and, harmlessly, sometimes when not), never denormal.
+// The arithmetic of RotateTask on one vector of pairs.
 template <class DF>
-HWY_INLINE void RotatePairs(DF, hn::Vec<DF> a, hn::Vec<DF> b, hn::Vec<DF> c, hn::Vec<DF> s, hn::Vec<DF>& ya, hn::Vec<DF>& yb,
-                            hn::Vec<DF>& sentinel) {
+HWY_INLINE void RotatePairs(DF, hn::Vec<DF> a, hn::Vec<DF> b, hn::Vec<DF> c, hn::Vec<DF> s, hn::Vec<DF>& ya,
+                            hn::Vec<DF>& yb) {
   ya = hn::MulSub(a, c, hn::Mul(b, s));
   yb = hn::MulAdd(b, c, hn::Mul(a, s));
-  sentinel = hn::MulAdd(ya, yb, sentinel);
 }
 
-// A step reads and writes one vector of storage from each half (half-split) or one in all (interleaved), at element e, with
-// kTablesPerStep vectors of cos and as many of sin.
+// A sentinel is a sum that starts at 1 and is no number or infinite in the end when a result is a NaN (and, harmlessly,
+// sometimes when none is); it is never denormal. First results are enough: a NaN comes of a NaN or an infinity among a, b, c
+// and s, whose product, a·c or b·s, is then one as well. Two at a time join it by their product.
+template <class DF>
+HWY_INLINE bool SawNaN(DF df, hn::Vec<DF> sentinel) {
+  return !hn::AllFalse(df, hn::IsNaN(hn::Sub(sentinel, sentinel)));
+}
+
+// A step reads and writes one vector of storage from each half (half-split) or one in all (interleaved), with kTablesPerStep
+// vectors of cos and as many of sin.
+template <class DF, int kTablesPerStep>
+struct Factors {
+  hn::Vec<DF> cos[kTablesPerStep];
+  hn::Vec<DF> sin[kTablesPerStep];
+};
+// Those of the step at element e, where the tables hold them in order.
+template <class DF, typename C>
+HWY_INLINE Factors<DF, 1> FactorsInOrder(DF df, const TokenTables<C>& tables, int64_t e) {
+  return {{hn::Load(df, tables.cos + e)}, {hn::Load(df, tables.sin + e)}};
+}
 
 template <typename T>
 struct HalfSplitStep : InOrder<T> {
   static constexpr Pairing kPairing = Pairing::kHalfSplit;
   static constexpr int kTablesPerStep = 1;
+  static constexpr bool kRunsTwo = true;
   using C = ComputeType<T>;
   template <class DF>
   using Tag = typename InOrder<T>::template Tag<DF>;
@@ -108,13 +125,33 @@ struct HalfSplitStep : InOrder<T> {
   }
 
   template <class DF>
-  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> a, hn::Vec<Tag<DF>> b, const TokenTables<C>& tables, int64_t e,
+  static HWY_INLINE Factors<DF, 1> LoadFactors(DF df, const TokenTables<C>& tables, int64_t e) {
+    return FactorsInOrder(df, tables, e);
+  }
+
+  template <class DF>
+  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> a, hn::Vec<Tag<DF>> b, const Factors<DF, 1>& factors,
                              hn::Vec<Tag<DF>>& ya, hn::Vec<Tag<DF>>& yb, hn::Vec<DF>& sentinel) {
+    sentinel = hn::Add(sentinel, Rotate(df, a, b, factors, ya, yb));
+  }
+  template <class DF>
+  static HWY_INLINE void RunTwo(DF df, const hn::Vec<Tag<DF>> (&a)[2], const hn::Vec<Tag<DF>> (&b)[2],
+                                const Factors<DF, 1>* factors, hn::Vec<Tag<DF>> (&ya)[2], hn::Vec<Tag<DF>> (&yb)[2],
+                                hn::Vec<DF>& sentinel) {
+    const auto first0 = Rotate(df, a[0], b[0], factors[0], ya[0], yb[0]);
+    const auto first1 = Rotate(df, a[1], b[1], factors[1], ya[1], yb[1]);
+    sentinel = hn::MulAdd(first0, first1, sentinel);
+  }
+
+ private:
+  template <class DF>
+  static HWY_INLINE hn::Vec<DF> Rotate(DF df, hn::Vec<Tag<DF>> a, hn::Vec<Tag<DF>> b, const Factors<DF, 1>& factors,
+                                       hn::Vec<Tag<DF>>& ya, hn::Vec<Tag<DF>>& yb) {
     hn::Vec<DF> ra, rb;
-    RotatePairs(df, InOrder<T>::Widen(df, a), InOrder<T>::Widen(df, b), hn::Load(df, tables.cos + e),
-                hn::Load(df, tables.sin + e), ra, rb, sentinel);
+    RotatePairs(df, InOrder<T>::Widen(df, a), InOrder<T>::Widen(df, b), factors.cos[0], factors.sin[0], ra, rb);
     ya = InOrder<T>::Narrow(df, ra);
     yb = InOrder<T>::Narrow(df, rb);
+    return ra;
   }
 };
 
@@ -123,6 +160,7 @@ template <>
 struct HalfSplitStep<BF16> {
   static constexpr Pairing kPairing = Pairing::kHalfSplit;
   static constexpr int kTablesPerStep = 2;
+  static constexpr bool kRunsTwo = false;  // one has two vectors of first results already
   static constexpr bool kUsesOnce = false;
   using C = float;
   using Stored = uint16_t;
@@ -146,16 +184,21 @@ struct HalfSplitStep<BF16> {
   }
 
   template <class DF>
-  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> a, hn::Vec<Tag<DF>> b, const TokenTables<C>& tables, int64_t e,
+  static HWY_INLINE Factors<DF, 2> LoadFactors(DF df, const TokenTables<C>& tables, int64_t e) {
+    const C* cos = tables.cos + e / 2;
+    const C* sin = tables.sin + e / 2;
+    return {{hn::Load(df, cos), hn::Load(df, cos + tables.kOdd)}, {hn::Load(df, sin), hn::Load(df, sin + tables.kOdd)}};
+  }
+
+  template <class DF>
+  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> a, hn::Vec<Tag<DF>> b, const Factors<DF, 2>& factors,
                              hn::Vec<Tag<DF>>& ya, hn::Vec<Tag<DF>>& yb, hn::Vec<DF>& sentinel) {
     hn::Vec<DF> a_even, a_odd, b_even, b_odd, ya_even, ya_odd, yb_even, yb_odd;
     WidenBF16EvenOdd(df, a, a_even, a_odd);
     WidenBF16EvenOdd(df, b, b_even, b_odd);
-    const C* cos = tables.cos + e / 2;
-    const C* sin = tables.sin + e / 2;
-    RotatePairs(df, a_even, b_even, hn::Load(df, cos), hn::Load(df, sin), ya_even, yb_even, sentinel);
-    RotatePairs(df, a_odd, b_odd, hn::Load(df, cos + tables.kOdd), hn::Load(df, sin + tables.kOdd), ya_odd, yb_odd,
-                sentinel);
+    RotatePairs(df, a_even, b_even, factors.cos[0], factors.sin[0], ya_even, yb_even);
+    RotatePairs(df, a_odd, b_odd, factors.cos[1], factors.sin[1], ya_odd, yb_odd);
+    sentinel = hn::MulAdd(ya_even, ya_odd, sentinel);
     ya = NarrowToBF16EvenOddAnyNaN(df, ya_even, ya_odd);
     yb = NarrowToBF16EvenOddAnyNaN(df, yb_even, yb_odd);
   }
@@ -166,6 +209,7 @@ template <typename T>
 struct InterleavedStep : InOrder<T> {
   static constexpr Pairing kPairing = Pairing::kInterleaved;
   static constexpr int kTablesPerStep = 1;
+  static constexpr bool kRunsTwo = true;
   using C = ComputeType<T>;
   template <class DF>
   using Tag = typename InOrder<T>::template Tag<DF>;
@@ -182,13 +226,30 @@ struct InterleavedStep : InOrder<T> {
   }
 
   template <class DF>
-  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> x, const TokenTables<C>& tables, int64_t e, hn::Vec<Tag<DF>>& y,
+  static HWY_INLINE Factors<DF, 1> LoadFactors(DF df, const TokenTables<C>& tables, int64_t e) {
+    return FactorsInOrder(df, tables, e);
+  }
+
+  template <class DF>
+  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> x, const Factors<DF, 1>& factors, hn::Vec<Tag<DF>>& y,
                              hn::Vec<DF>& sentinel) {
+    sentinel = hn::Add(sentinel, Rotate(df, x, factors, y));
+  }
+  template <class DF>
+  static HWY_INLINE void RunTwo(DF df, const hn::Vec<Tag<DF>> (&x)[2], const Factors<DF, 1>* factors,
+                                hn::Vec<Tag<DF>> (&y)[2], hn::Vec<DF>& sentinel) {
+    const auto both0 = Rotate(df, x[0], factors[0], y[0]);
+    const auto both1 = Rotate(df, x[1], factors[1], y[1]);
+    sentinel = hn::MulAdd(both0, both1, sentinel);
+  }
+
+ private:
+  template <class DF>
+  static HWY_INLINE hn::Vec<DF> Rotate(DF df, hn::Vec<Tag<DF>> x, const Factors<DF, 1>& factors, hn::Vec<Tag<DF>>& y) {
     const auto v = InOrder<T>::Widen(df, x);
-    const auto products = hn::Mul(hn::Reverse2(df, v), hn::Load(df, tables.sin + e));
-    const auto result = hn::MulAdd(v, hn::Load(df, tables.cos + e), products);
-    sentinel = hn::Add(sentinel, result);
+    const auto result = hn::MulAdd(v, factors.cos[0], hn::Mul(hn::Reverse2(df, v), factors.sin[0]));
     y = InOrder<T>::Narrow(df, result);
+    return result;
   }
 };
 
@@ -196,6 +257,7 @@ template <>
 struct InterleavedStep<BF16> {
   static constexpr Pairing kPairing = Pairing::kInterleaved;
   static constexpr int kTablesPerStep = 1;
+  static constexpr bool kRunsTwo = true;
   static constexpr bool kUsesOnce = false;
   using C = float;
   using Stored = uint16_t;
@@ -208,12 +270,31 @@ struct InterleavedStep<BF16> {
   }
 
   template <class DF>
-  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> x, const TokenTables<C>& tables, int64_t e, hn::Vec<Tag<DF>>& y,
+  static HWY_INLINE Factors<DF, 1> LoadFactors(DF df, const TokenTables<C>& tables, int64_t e) {
+    return FactorsInOrder(df, tables, e / 2);
+  }
+
+  template <class DF>
+  static HWY_INLINE void Run(DF df, hn::Vec<Tag<DF>> x, const Factors<DF, 1>& factors, hn::Vec<Tag<DF>>& y,
                              hn::Vec<DF>& sentinel) {
+    sentinel = hn::Add(sentinel, Rotate(df, x, factors, y));
+  }
+  template <class DF>
+  static HWY_INLINE void RunTwo(DF df, const hn::Vec<Tag<DF>> (&x)[2], const Factors<DF, 1>* factors,
+                                hn::Vec<Tag<DF>> (&y)[2], hn::Vec<DF>& sentinel) {
+    const auto first0 = Rotate(df, x[0], factors[0], y[0]);
+    const auto first1 = Rotate(df, x[1], factors[1], y[1]);
+    sentinel = hn::MulAdd(first0, first1, sentinel);
+  }
+
+ private:
+  template <class DF>
+  static HWY_INLINE hn::Vec<DF> Rotate(DF df, hn::Vec<Tag<DF>> x, const Factors<DF, 1>& factors, hn::Vec<Tag<DF>>& y) {
     hn::Vec<DF> a, b, ya, yb;
     WidenBF16EvenOdd(df, x, a, b);
-    RotatePairs(df, a, b, hn::Load(df, tables.cos + e / 2), hn::Load(df, tables.sin + e / 2), ya, yb, sentinel);
+    RotatePairs(df, a, b, factors.cos[0], factors.sin[0], ya, yb);
     y = NarrowToBF16EvenOddAnyNaN(df, ya, yb);
+    return ya;
   }
 };
 

@@ -64,8 +64,9 @@ void Reference(const RotateTask& task) {
 
 enum class Layout { kTokensOutside, kHeadsOutside, kGaps };
 // Which numbers: usual ones, any bit pattern (NaN payloads, infinities, denormals), denormals and zeros, or such that many
-// results lie half way between two 16-bit numbers.
-enum class Values { kUsual, kAnyBits, kTiny, kTies };
+// results lie half way between two 16-bit numbers, or such that one result of all is a NaN: the second of its pair, whose
+// first is infinite.
+enum class Values { kUsual, kAnyBits, kTiny, kTies, kLoneNaN };
 
 struct Case {
   DType dtype = DType::kF32;
@@ -137,12 +138,20 @@ Buffers MakeBuffers(const Case& c, RotateTask& task) {
   VisitFloat(c.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Fill<T>(b.x.data(), b.x.bytes(), c.values, random);
-    const Values table = c.values == Values::kTiny || c.values == Values::kTies ? Values::kUsual : c.values;
+    const Values table = c.values == Values::kAnyBits || c.values == Values::kLoneNaN ? c.values : Values::kUsual;
     Fill<ComputeType<T>>(b.cos.data(), b.cos.bytes(), table, random);
     Fill<ComputeType<T>>(b.sin.data(), b.sin.bytes(), table, random);
     for (int64_t i = 0; c.values == Values::kTies && i < table_bytes / table_size; ++i) {
       StoreAt(b.cos.data(), i, ComputeType<T>(i % 5 == 0 ? 1.0 : 1.5));
       StoreAt(b.sin.data(), i, ComputeType<T>(i % 7 == 0 ? 0.25 : 0.0));
+    }
+    if (c.values == Values::kLoneNaN) {
+      // ∞·1 − b·0 = ∞ and b·1 + ∞·0, a NaN whose sign processors set as they like.
+      const bool in_halves = c.pairing == Pairing::kHalfSplit || (c.pairing == Pairing::kInterleavedToHalf && c.inverse);
+      const int64_t pair = c.pairs * 2 / 3;
+      StoreAt(b.x.data(), (c.heads - 1) * task.x_head_stride + (in_halves ? pair : 2 * pair), FromBits<T>(kInfinityBits<T>));
+      StoreAt(b.cos.data(), pair, ComputeType<T>(1));
+      StoreAt(b.sin.data(), pair, ComputeType<T>(0));
     }
   });
   if (c.table_rows) {
@@ -262,6 +271,16 @@ TEST(RotateTest, AnyBitsDenormalsAndTies) {
       c.tokens = 9;
       Check(c);
       c.head_dim = 50, c.pairs = 23;
+      Check(c);
+    }
+  });
+}
+
+TEST(RotateTest, FindsTheOnlyNaN) {
+  ForEachKind([](Case c) {
+    c.values = Values::kLoneNaN;
+    for (int64_t pairs : {3, 8, 16, 23, 32, 64, 128, 160}) {
+      c.head_dim = 2 * pairs, c.pairs = pairs;
       Check(c);
     }
   });
