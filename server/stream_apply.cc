@@ -117,7 +117,7 @@ class ApplyStream final : public MessageExchange, public std::enable_shared_from
     Pump();
   }
 
-  // On the queue's thread, without the lock: messages come one at a time, so slots are added in their order.
+  // Without the lock: messages come one at a time, so slots are added in their order.
   void Begin(ApplyStep step) {
     if (step.kind == ApplyStep::Kind::kNothing && !ChargeWhole(step)) return;
     if (step.kind == ApplyStep::Kind::kFailed) whole_charge_.reset();  // of this item, if any
@@ -353,7 +353,7 @@ class ApplyStream final : public MessageExchange, public std::enable_shared_from
 
   ServiceContext* const context_;
   const int64_t window_bytes_;
-  std::shared_ptr<const void> whole_charge_;  // of the queue's thread alone
+  std::shared_ptr<const void> whole_charge_;  // of messages alone
 
   std::mutex mutex_;  // of all below
   ApplyIntake intake_;

@@ -42,7 +42,7 @@ class StreamingCall : public RpcCall {
 
   EventOf<StreamingCall> alarm_event_{this, &StreamingCall::OnAlarm};
   grpc::Alarm alarm_;
-  bool over_ = false;  // of the queue's thread alone
+  bool over_ = false;  // of events alone
 };
 
 // Many requests, one response. Messages are read when the reader asks for them: a slow server slows its client down by
