@@ -140,6 +140,7 @@ void Transport::Shutdown(std::chrono::milliseconds grace) {
   if (shut_down_) return;
   shut_down_ = true;
   if (server_ == nullptr) {
+    if (queue_ == nullptr) return;  // it did not come so far
     // The builder failed. Its queue still wants to be shut down and emptied.
     queue_->Shutdown();
     ServeQueue(queue_.get());
