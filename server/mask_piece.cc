@@ -104,15 +104,9 @@ MaskRule MaskPiece::Rule(const void* additive) const {
 
 ProgramStep MaskStep(const MaskPiece& piece, const MaskRule& rule, DType dtype, const ContiguousBox& box, int64_t keys,
                      void* data) {
-  MaskTask task;
-  task.dtype = dtype;
-  task.batch = box.count[0];
-  task.heads = box.count[1];
-  task.queries = piece.queries();
-  task.keys = keys;
-  task.rule = &rule;
-  task.data = data;
-  return ProgramStep::Of(task, box.size());
+  ProgramStep step = MaskStep(rule, dtype, box.count[0], box.count[1], piece.queries(), keys, data);
+  step.rows = box.size();
+  return step;
 }
 
 }  // namespace phasor::server

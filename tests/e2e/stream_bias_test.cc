@@ -63,10 +63,11 @@ v1::PrecomputeResult Precompute(TestServer& server, const v1::PrecomputeItem& it
   return status.ok() ? response.results(0) : v1::PrecomputeResult();
 }
 
+constexpr int64_t kHeads = 5, kSize = 8192, kRowBytes = 4 * kSize;
+
 // To its end: its rows are those of the parts that Precompute makes.
 TEST(StreamBiasTest, AMaskedBiasBeyondTheLimitOfPrecompute) {
   TestServer server;
-  static constexpr int64_t kHeads = 5, kSize = 8192, kRowBytes = 4 * kSize;
   const auto item = [](int64_t head, int64_t heads, int64_t query, int64_t queries) {
     return ItemOf(absl::StrCat("spec { alibi { num_heads: ", kHeads, " } } bias { queries: ", queries, " keys: ", kSize,
                                " query_offset: ", query, " first_head: ", head, " head_count: ", heads,

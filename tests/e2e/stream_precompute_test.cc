@@ -181,6 +181,7 @@ std::vector<std::string> Items() {
       absl::StrCat("spec { continuous_window_bias { window_height: 13 window_width: 12 } ", Weight("w1", {8, 2}),
                    Weight("b1", {8}), Weight("w2", {3, 8}), " } bias { queries: 156 keys: 156 }"),
       absl::StrCat("spec { dynamic_position_bias {} ", Weight("w1", {8, 1}), Weight("b1", {8}), Weight("w2", {3, 8}),
+                   Weight("b2", {3}),
                    " } bias { queries: 200 keys: 210 form: BIAS_FORM_FULL masking { sliding_window: 9 } }"),
       absl::StrCat("spec { forgetting_bias { logits: true } ", Weight("gates", {3, 300}),
                    " } bias { queries: 100 keys: 300 form: BIAS_FORM_FULL }"),
