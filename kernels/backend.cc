@@ -1,7 +1,10 @@
 #include "kernels/backend.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
+#include "kernels/backend_choice.h"
 #include "kernels/cpu/add.h"
 #include "kernels/cpu/angle_table.h"
 #include "kernels/cpu/assemble.h"
@@ -22,23 +25,21 @@
 #if defined(PHASOR_CUDA)
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cudart_driver.h"
+#include "kernels/cuda/usable_devices.h"
 #endif
 #include "kernels/reference/reference_backend.h"
 
 namespace phasor {
 namespace {
 
-// The list, in the order in which "auto" tries them. One that is not built in stays in it, so that asking for it by name is
-// answered with the reason.
-struct Entry {
-  std::string_view name;
-  absl::StatusOr<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
-  absl::Status (*probe)();  // whether it can run here; the message says why not
-};
-
 #if defined(PHASOR_CUDA)
 absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(const BackendOptions& options) {
-  return cuda::MakeCudaBackend(cuda::MakeCudartDriver(), MakeCpuBackend(), options);
+  const auto driver = cuda::MakeCudartDriver();
+  auto usable = cuda::FindUsableDevices(driver, options.devices);
+  if (!usable.ok()) return usable.status();
+  BackendOptions good = options;
+  good.devices = std::move(usable->ids);
+  return cuda::MakeCudaBackend(driver, MakeCpuBackend(), good, usable->left_out);
 }
 absl::Status ProbeCuda() { return cuda::MakeCudartDriver()->Devices().status(); }
 #else
@@ -49,7 +50,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(const BackendOptions&) { return
 absl::StatusOr<std::unique_ptr<Backend>> MakeReference(const BackendOptions&) { return MakeReferenceBackend(); }
 absl::Status Always() { return absl::OkStatus(); }
 
-constexpr Entry kBackends[] = {
+// In the order in which "auto" tries them. One that is not built in is among them, so that asking for it by name is answered
+// with the reason.
+constexpr BackendEntry kBackends[] = {
     {"cuda", &MakeCuda, &ProbeCuda},
     {"cpu", &MakeCpu, &Always},
     {"reference", &MakeReference, &Always},
@@ -112,23 +115,41 @@ int64_t Backend::RowsPerSlice(const Task& task) const { return phasor::RowsPerSl
 
 std::vector<BackendInfo> ListBackends() {
   std::vector<BackendInfo> list;
-  for (const Entry& entry : kBackends) {
+  for (const BackendEntry& entry : kBackends) {
     const absl::Status usable = entry.probe();
     list.push_back({entry.name, usable.ok(), std::string(usable.message())});
   }
   return list;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name, const BackendOptions& options) {
+absl::StatusOr<BackendChoice> ChooseBackend(std::span<const BackendEntry> entries, std::string_view name,
+                                            const BackendOptions& options) {
+  BackendChoice choice;
   std::string names = "auto";
-  for (const Entry& entry : kBackends) {
-    const bool wanted = name == "auto" || name == entry.name;
-    const absl::Status usable = entry.probe();
-    if (wanted && usable.ok()) return entry.make(options);
+  for (const BackendEntry& entry : entries) {
+    absl::Status usable = entry.probe();
+    if (usable.ok() && choice.backend == nullptr && (name == "auto" || name == entry.name)) {
+      auto made = entry.make(options);
+      usable = made.status();
+      if (made.ok()) choice.backend = *std::move(made);
+      if (absl::IsInvalidArgument(usable)) return usable;  // a mistake of whoever starts it, not of the machine
+    }
+    choice.list.push_back({entry.name, usable.ok(), std::string(usable.message())});
     absl::StrAppend(&names, ", ", std::string(entry.name));
     if (!usable.ok()) absl::StrAppend(&names, " (", usable.message(), ")");
   }
+  if (choice.backend != nullptr) return choice;
   return absl::FailedPreconditionError(absl::StrCat("backend: given ", std::string(name), "; allowed: ", names));
+}
+
+absl::StatusOr<BackendChoice> ChooseBackend(std::string_view name, const BackendOptions& options) {
+  return ChooseBackend(kBackends, name, options);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name, const BackendOptions& options) {
+  auto choice = ChooseBackend(name, options);
+  if (!choice.ok()) return choice.status();
+  return std::move(choice->backend);
 }
 
 int64_t RowsPerSlice(const Task& task) { return std::visit(SliceRows{}, task); }

@@ -58,10 +58,11 @@ std::vector<int> IdsOf(const std::vector<std::unique_ptr<Device>>& devices) {
 class CudaBackend final : public Backend, public SharesDevices {
  public:
   CudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu, const BackendOptions& options,
-              std::vector<std::unique_ptr<Device>> devices)
+              std::vector<std::unique_ptr<Device>> devices, std::string left_out)
       : driver_(std::move(driver)),
         cpu_(std::move(cpu)),
         options_(options),
+        left_out_(std::move(left_out)),
         devices_(std::move(devices)),
         health_(std::make_shared<Health>(options.on_device_lost)),
         mappings_(std::make_shared<IpcMappings>(driver_, IdsOf(devices_),
@@ -75,7 +76,8 @@ class CudaBackend final : public Backend, public SharesDevices {
       const DeviceInfo& info = device->info();
       names.push_back(absl::StrCat(info.id, ": ", info.name, " (compute capability ", info.major, ".", info.minor, ")"));
     }
-    return absl::StrCat(absl::StrJoin(names, ", "), "; small work on ", cpu_->description());
+    return absl::StrCat(absl::StrJoin(names, ", "), "; small work on ", cpu_->description(),
+                        left_out_.empty() ? "" : "; not used: ", left_out_);
   }
 
   absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const override {
@@ -243,6 +245,7 @@ class CudaBackend final : public Backend, public SharesDevices {
   const std::shared_ptr<Driver> driver_;
   const std::unique_ptr<Backend> cpu_;
   const BackendOptions options_;
+  const std::string left_out_;
   const std::vector<std::unique_ptr<Device>> devices_;
   const std::shared_ptr<Health> health_;
   const std::shared_ptr<IpcMappings> mappings_;
@@ -261,7 +264,7 @@ absl::StatusOr<int64_t> BudgetOf(Driver& driver, const DeviceInfo& info, const B
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu,
-                                                         const BackendOptions& options) {
+                                                         const BackendOptions& options, std::string left_out) {
   auto found = driver->Devices();
   if (!found.ok()) return found.status();
   std::vector<std::unique_ptr<Device>> devices;
@@ -280,7 +283,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::shared_ptr<Driver>
       return absl::InvalidArgumentError(absl::StrCat("device: given ", id, "; allowed: 0 … ", found->size() - 1));
     }
   }
-  return std::make_unique<CudaBackend>(std::move(driver), std::move(cpu), options, std::move(devices));
+  return std::make_unique<CudaBackend>(std::move(driver), std::move(cpu), options, std::move(devices), std::move(left_out));
 }
 
 }  // namespace phasor::cuda

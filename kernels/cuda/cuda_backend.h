@@ -3,6 +3,7 @@
 #define PHASOR_KERNELS_CUDA_CUDA_BACKEND_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -11,10 +12,10 @@
 
 namespace phasor::cuda {
 
-// `cpu` takes what devices leave. Errors: the driver's, where it has no device; INVALID_ARGUMENT for an id that it does not
-// have.
+// `cpu` takes what devices leave; `left_out`: devices that are not used and why, for the description. Errors: the driver's,
+// where it has no device; INVALID_ARGUMENT for an id that it does not have.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu,
-                                                         const BackendOptions& options);
+                                                         const BackendOptions& options, std::string left_out = {});
 
 }  // namespace phasor::cuda
 

@@ -1,6 +1,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/cuda/architectures.h"
 #include "kernels/cuda/cudart_driver.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/launch_params.h"
@@ -26,7 +28,21 @@ struct CudartStream {
 CudartStream* Of(Driver::Stream stream) { return reinterpret_cast<CudartStream*>(stream); }
 cudaEvent_t Of(Driver::Event event) { return reinterpret_cast<cudaEvent_t>(event); }
 
+// What this is compiled for; the compiler says it as 750, 800, …
+constexpr std::array kBuiltFor = [] {
+  std::array architectures{__CUDA_ARCH_LIST__};
+  for (int& each : architectures) each /= 10;
+  return architectures;
+}();
+
+// Errors after which the context cannot be used either, of runtimes newer than the oldest that builds this:
+// cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorMpsClientTerminated.
+constexpr int kLostToo[] = {226, 721, 810};
+
 absl::StatusCode CodeOf(cudaError_t error) {
+  for (const int each : kLostToo) {
+    if (static_cast<int>(error) == each) return absl::StatusCode::kAborted;
+  }
   switch (error) {
     case cudaErrorMemoryAllocation:
       return absl::StatusCode::kResourceExhausted;
@@ -71,9 +87,9 @@ absl::StatusOr<int64_t> BytesFrom(const void* memory) {
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   const cudaError_t error =
       cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 12000, cudaEnableDefault, &found);
-  if (absl::Status status = StatusOf(error); !status.ok()) return status;
-  if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
-    return absl::UnimplementedError("the driver has no cuMemGetAddressRange");
+  if (absl::Status status = StatusOf(error); IsDeviceLost(status)) return status;
+  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess || entry == nullptr) {
+    return absl::UnimplementedError(std::string("the driver has no cuMemGetAddressRange: ") + cudaGetErrorName(error));
   }
   const auto at = reinterpret_cast<CUdeviceptr>(memory);
   CUdeviceptr base = 0;
@@ -93,12 +109,19 @@ class CudartDriver final : public Driver {
     if (absl::Status status = StatusOf(cudaGetDeviceCount(&count)); !status.ok()) return status;
     if (count == 0) return absl::UnavailableError("no device");
     std::vector<DeviceInfo> devices;
+    std::string others;
     for (int id = 0; id < count; ++id) {
       cudaDeviceProp properties;
       if (absl::Status status = StatusOf(cudaGetDeviceProperties(&properties, id)); !status.ok()) return status;
+      if (!RunsOn(kBuiltFor, properties.major, properties.minor)) {
+        others += std::string(others.empty() ? "" : ", ") + properties.name + " (compute capability " +
+                  std::to_string(properties.major) + "." + std::to_string(properties.minor) + ")";
+        continue;
+      }
       devices.push_back({id, properties.name, properties.major, properties.minor,
                          static_cast<int64_t>(properties.totalGlobalMem), ResidentBlocks(properties)});
     }
+    if (devices.empty()) return absl::UnavailableError("the kernels are not compiled for " + others);
     return devices;
   }
 

@@ -41,7 +41,7 @@ class Driver {
 
   virtual ~Driver() = default;
 
-  // At least one, or an error.
+  // Those that the kernels are compiled for; at least one, or an error.
   virtual absl::StatusOr<std::vector<DeviceInfo>> Devices() = 0;
   virtual absl::StatusOr<int64_t> FreeBytes(int device) = 0;
 

@@ -1,7 +1,7 @@
-#include "kernels/backend.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "kernels/backend_choice.h"
 
 namespace phasor {
 namespace {
@@ -39,6 +39,43 @@ TEST(CreateBackendTest, AutoIsTheFirstUsableOne) {
   const auto backend = CreateBackend("auto");
   ASSERT_TRUE(backend.ok());
   EXPECT_EQ((*backend)->name(), first);
+}
+
+// A device that is there and does not work: the server starts on the next backend, and says why.
+TEST(ChooseBackendTest, AutoGoesOnWhereOneCannotBeMade) {
+  const auto well = [] { return absl::OkStatus(); };
+  constexpr auto kCpu = [](const BackendOptions&) { return CreateBackend("cpu"); };
+  const BackendEntry entries[] = {
+      {"gone", kCpu, [] { return absl::UnavailableError("no driver"); }},
+      {"broken",
+       [](const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> { return absl::AbortedError("device lost"); },
+       well},
+      {"good", kCpu, well},
+      {"spare",
+       [](const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> { return absl::InternalError("never made"); },
+       well}};
+  const auto choice = ChooseBackend(entries, "auto", {});
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->backend->name(), "cpu");
+  const auto is = [](std::string_view name, bool usable, const std::string& reason) {
+    return testing::AllOf(testing::Field(&BackendInfo::name, name), testing::Field(&BackendInfo::usable, usable),
+                          testing::Field(&BackendInfo::reason, reason));
+  };
+  EXPECT_THAT(choice->list, testing::ElementsAre(is("gone", false, "no driver"), is("broken", false, "device lost"),
+                                                 is("good", true, ""), is("spare", true, "")));
+  for (const auto& [name, why] : {std::pair{"gone", "gone (no driver)"}, {"broken", "broken (device lost)"}}) {
+    const auto refused = ChooseBackend(entries, name, {});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << name;
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr(why));
+  }
+  // A flag that is wrong is no reason to go on without it.
+  const BackendEntry wrong[] = {{"wrong",
+                                 [](const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+                                   return absl::InvalidArgumentError("device");
+                                 },
+                                 well},
+                                {"good", kCpu, well}};
+  EXPECT_EQ(ChooseBackend(wrong, "auto", {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(PlaceOfWorkTest, NamesTheBackendAndWhyTheCpu) {

@@ -2,6 +2,9 @@
 // it in place, and the owner finds the bits of the reference. Handles that stand for nothing leave the device as it was.
 //
 //   cuda_ipc_on_device             exit code 77 where there is no device
+//   cuda_ipc_on_device --probe     one line: whether the driver tells how large a mapped allocation is, without which the
+//   server
+//                                  refuses handles (exit code 3)
 //   cuda_ipc_on_device --owner     the second process, spoken to through its standard input and output
 #include <cuda_runtime.h>
 #include <fcntl.h>
@@ -66,11 +69,16 @@ int Own() {
   void* memory = nullptr;
   cudaIpcMemHandle_t handle;
   char byte = 0;
-  const bool ok = cudaMalloc(&memory, kBytes) == cudaSuccess &&
-                  cudaMemcpy(memory, values.data(), kBytes, cudaMemcpyHostToDevice) == cudaSuccess &&
-                  cudaDeviceSynchronize() == cudaSuccess && cudaIpcGetMemHandle(&handle, memory) == cudaSuccess &&
+  const auto worked = [](cudaError_t error, const char* what) {
+    if (error != cudaSuccess) std::fprintf(stderr, "owner: %s: %s\n", what, cudaGetErrorName(error));
+    return error == cudaSuccess;
+  };
+  const bool ok = worked(cudaMalloc(&memory, kBytes), "cudaMalloc") &&
+                  worked(cudaMemcpy(memory, values.data(), kBytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device") &&
+                  worked(cudaDeviceSynchronize(), "cudaDeviceSynchronize") &&
+                  worked(cudaIpcGetMemHandle(&handle, memory), "cudaIpcGetMemHandle") &&
                   WriteAll(STDOUT_FILENO, &handle, sizeof handle) && ReadAll(STDIN_FILENO, &byte, 1) &&
-                  cudaMemcpy(values.data(), memory, kBytes, cudaMemcpyDeviceToHost) == cudaSuccess &&
+                  worked(cudaMemcpy(values.data(), memory, kBytes, cudaMemcpyDeviceToHost), "cudaMemcpy from the device") &&
                   WriteAll(STDOUT_FILENO, values.data(), kBytes);
   return ok ? 0 : 1;
 }
@@ -133,6 +141,36 @@ absl::Status Work(const phasor::Backend& backend, void* at, const std::vector<fl
   return backend.Run(add, {0, kTokens}, nullptr);
 }
 
+int Probe(const char* program) {
+  auto made = phasor::CreateBackend("cuda");
+  if (!made.ok()) {
+    std::printf("no usable device: %s\n", std::string(made.status().message()).c_str());
+    return 77;
+  }
+  const auto sharing = phasor::SharingOf(**made);
+  const int device = sharing->devices().front();
+  Owner owner(program);
+  std::string handle(phasor::kDeviceHandleBytes, '\0');
+  if (!ReadAll(owner.from, handle.data(), handle.size())) {
+    std::printf("a second process got no handle of its memory: device memory cannot be shared on this machine\n");
+    return 1;
+  }
+  const auto mapped = sharing->Open(device, handle);
+  if (absl::IsUnimplemented(mapped.status())) {
+    std::printf("it does NOT, so handles are refused: %s\n", std::string(mapped.status().message()).c_str());
+    return 3;
+  }
+  if (!mapped.ok()) {
+    std::printf("another process's handle does not open: %s\n", mapped.status().ToString().c_str());
+    return 1;
+  }
+  const auto bytes = static_cast<long long>(mapped->size);
+  sharing->Close(device, mapped->data);
+  const bool enough = bytes >= static_cast<long long>(kBytes);
+  std::printf("%s: %lld bytes of an allocation of %zu\n", enough ? "it does" : "it is WRONG", bytes, kBytes);
+  return enough ? 0 : 1;
+}
+
 int Borrow(const char* program) {
   auto made = phasor::CreateBackend("cuda");
   if (!made.ok()) {
@@ -189,4 +227,8 @@ int Borrow(const char* program) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "--owner") == 0 ? Own() : Borrow(argv[0]); }
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "--owner") return Own();
+  return mode == "--probe" ? Probe(argv[0]) : Borrow(argv[0]);
+}
