@@ -7,6 +7,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/encodings/plan.h"
+#include "server/device_store.h"
 #include "server/process_stats.h"
 #include "server/services.h"
 #include "server/text.h"
@@ -27,7 +28,7 @@ v1::GetServerInfoResponse ServerInfo(const ServiceContext& context) {
   info.set_numerics_version(kNumericsVersion);
   info.set_backend(std::string(context.engine->backend().name()));
   info.set_backend_description(context.engine->backend().description());
-  for (const BackendInfo& backend : ListBackends()) {
+  for (const BackendInfo& backend : context.backends) {
     v1::BackendState* state = info.add_backends();
     state->set_name(std::string(backend.name));
     state->set_usable(backend.usable);
@@ -61,6 +62,11 @@ v1::GetServerInfoResponse ServerInfo(const ServiceContext& context) {
   memory->set_shared_memory_peer_capacity_bytes(regions.peer_bytes);
   memory->set_shared_memory_capacity_regions(regions.max_regions);
   info.set_shared_memory_lease_seconds(std::chrono::duration<double>(regions.lease).count());
+  memory->set_device_memory_handles(context.devices->stats().open);
+  const DeviceStoreOptions& devices = context.devices->options();
+  memory->set_device_memory_capacity_handles(context.devices->on() ? devices.max_handles : 0);
+  memory->set_device_memory_peer_capacity_handles(devices.peer_handles);
+  info.set_device_memory_lease_seconds(std::chrono::duration<double>(devices.lease).count());
   info.set_inflight_requests(context.admission->inflight());
   info.set_draining(context.draining.load(std::memory_order_relaxed));
   return info;

@@ -51,8 +51,14 @@ absl::StatusOr<SharedPlace> ParseDevicePlace(const v1::DeviceMemory& message, st
   if (!store.on()) return DeviceMemoryOff(path, store.why_off());
   if (!access->is_local) return NotLocal(path, "device memory");
   if (absl::Status status = CheckForm(message, path, store.devices()); !status.ok()) return status;
-  auto opened = store.Open(static_cast<int>(message.device()), message.handle());
-  if (absl::IsInvalidArgument(opened.status()) || absl::IsUnimplemented(opened.status())) {
+  auto opened = store.Open(access->owner, static_cast<int>(message.device()), message.handle());
+  if (absl::IsUnimplemented(opened.status())) {
+    return DeviceMemoryOff(path,
+                           absl::StrCat("the driver does not tell how large the allocation is, so that no range could be "
+                                        "checked against it: ",
+                                        opened.status().message()));
+  }
+  if (absl::IsInvalidArgument(opened.status())) {
     return InvalidField(At(path, "handle"), absl::StrCat("a handle that does not open: ", opened.status().message()),
                         absl::StrCat("one of memory that another process on this host has, of device ", message.device(),
                                      ", by cudaMalloc and cudaIpcGetMemHandle"));

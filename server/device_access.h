@@ -13,8 +13,9 @@
 
 namespace phasor::server {
 
-// The range, which lies within an allocation that is mapped here. Errors below `path`: DeviceMemoryOff, NotLocal,
-// INVALID_ARGUMENT, a quota's, UNAVAILABLE where the device is lost.
+// The range, which lies within an allocation that is mapped here. Errors below `path`: DeviceMemoryOff (also
+// where the driver does not tell how large it is), NotLocal, INVALID_ARGUMENT, a quota's, UNAVAILABLE where the device is
+// lost.
 absl::StatusOr<SharedPlace> ParseDevicePlace(const v1::DeviceMemory& message, std::string_view path,
                                              const RegionAccess* access);
 

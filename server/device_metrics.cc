@@ -63,7 +63,7 @@ const Series kSeries[] = {
 
 }  // namespace
 
-void AddDevices(const BackendStats& stats, std::vector<MetricFamily>* families) {
+void AddDevices(const BackendStats& stats, int64_t min_device_bytes, std::vector<MetricFamily>* families) {
   if (stats.devices.empty()) return;
   for (const DeviceStats& device : stats.devices) {
     AddSample(families, "phasor_device_info", "Always 1.", kGauge, 1,
@@ -76,6 +76,8 @@ void AddDevices(const BackendStats& stats, std::vector<MetricFamily>* families) 
       AddSample(families, series.name, series.help, series.type, series.value(device), std::move(labels));
     }
   }
+  AddSample(families, "phasor_device_min_work_bytes", "Work that moves fewer bytes than this is left to the CPU.", kGauge,
+            static_cast<double>(min_device_bytes));
   for (int i = 0; i < kCpuReasons; ++i) {
     AddSample(families, "phasor_device_left_to_cpu_total", "Pieces of work that the devices left to the CPU, by reason.",
               kCounter, static_cast<double>(stats.left_to_cpu[static_cast<size_t>(i)]),

@@ -2,6 +2,7 @@
 #ifndef PHASOR_SERVER_DEVICE_METRICS_H_
 #define PHASOR_SERVER_DEVICE_METRICS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "prometheus/metric_family.h"
@@ -10,8 +11,8 @@
 
 namespace phasor::server {
 
-// Nothing where there are no devices.
-void AddDevices(const BackendStats& stats, std::vector<prometheus::MetricFamily>* families);
+// Nothing where there are no devices. `min_device_bytes`: as in BackendOptions.
+void AddDevices(const BackendStats& stats, int64_t min_device_bytes, std::vector<prometheus::MetricFamily>* families);
 
 }  // namespace phasor::server
 

@@ -40,56 +40,127 @@ std::string_view DeviceStore::why_off() const {
   return sharing_ == nullptr ? "its backend has no devices" : "";
 }
 
-DeviceStore::Allocations DeviceStore::TakeIdle(Clock::time_point since, size_t most) {
-  Allocations idle;
-  for (auto node = nodes_.end(); node != nodes_.begin() && idle.size() < most;) {
-    --node;
-    if (node->last_use > since) break;
-    // Who holds one may have taken it long ago. Only this list makes new holders, with the lock held.
-    if (node->allocation.use_count() > 1) continue;
-    idle.push_back(std::move(node->allocation));
-    node = nodes_.erase(node);
-  }
-  return idle;
+bool DeviceStore::Node::is_idle() const {
+  // Who holds a use may have taken it long ago. Only this list makes new holders, with the lock held.
+  return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return use.second.is_idle(); });
 }
 
-absl::StatusOr<std::shared_ptr<const DeviceAllocation>> DeviceStore::Open(int device, std::string_view handle) {
-  Allocations closed;  // after the lock
-  const std::lock_guard lock(mutex_);
-  const Clock::time_point now = now_();
+DeviceStore::Nodes::iterator DeviceStore::Find(int device, std::string_view handle) {
+  return std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return node.allocation->device() == device && node.allocation->handle() == handle;
+  });
+}
+
+int64_t DeviceStore::CountOf(const std::string& owner) const {
+  return std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.uses.contains(owner); });
+}
+
+DeviceStore::Nodes::iterator DeviceStore::IdlestOf(const std::string& owner) {
+  auto idlest = nodes_.end();
+  Clock::time_point last_use;
   for (auto node = nodes_.begin(); node != nodes_.end(); ++node) {
-    if (node->allocation->device() != device || node->allocation->handle() != handle) continue;
-    node->last_use = now;
-    nodes_.splice(nodes_.begin(), nodes_, node);
+    const auto use = node->uses.find(owner);
+    if (use == node->uses.end() || !use->second.is_idle()) continue;
+    if (idlest != nodes_.end() && use->second.last_use > last_use) continue;
+    idlest = node;
+    last_use = use->second.last_use;
+  }
+  return idlest;
+}
+
+DeviceStore::Nodes::iterator DeviceStore::Idlest() {
+  for (auto node = nodes_.end(); node != nodes_.begin();) {
+    if ((--node)->is_idle()) return node;
+  }
+  return nodes_.end();
+}
+
+absl::Status DeviceStore::CheckRoom(const std::string& owner, bool is_mapped) {
+  const int64_t of_owner = CountOf(owner);
+  if (of_owner >= options_.peer_handles && (options_.peer_handles <= 0 || IdlestOf(owner) == nodes_.end())) {
+    return MakeQuotaRefusal("device memory", absl::StrCat("calls of this peer work on ", of_owner, " of ",
+                                                          options_.peer_handles, " allocations (--cuda-ipc-peer-handles)"));
+  }
+  if (!is_mapped && static_cast<int64_t>(nodes_.size()) >= options_.max_handles && Idlest() == nodes_.end()) {
+    return MakeQuotaRefusal("device memory", absl::StrCat("calls work on ", nodes_.size(), " of ", options_.max_handles,
+                                                          " allocations (--cuda-ipc-handles)"));
+  }
+  return absl::OkStatus();
+}
+
+void DeviceStore::Drop(Nodes::iterator node, const std::string& owner, Nodes* closed) {
+  if (node->uses.size() == 1) {
+    closed->splice(closed->end(), nodes_, node);
+  } else {
+    node->uses.erase(owner);
+  }
+}
+
+void DeviceStore::MakeRoom(const std::string& owner, bool is_mapped, Nodes* closed) {
+  if (CountOf(owner) >= options_.peer_handles) Drop(IdlestOf(owner), owner, closed);
+  if (!is_mapped && static_cast<int64_t>(nodes_.size()) >= options_.max_handles) {
+    closed->splice(closed->end(), nodes_, Idlest());
+  }
+}
+
+DeviceStore::Handle DeviceStore::Touch(Nodes::iterator node, const std::string& owner) {
+  Use& use = node->uses[owner];
+  // A handle that counts the owner's holders alone, and holds the allocation.
+  if (use.handle == nullptr) use.handle = Handle(node->allocation.get(), [held = node->allocation](auto*) {});
+  use.last_use = now_();
+  nodes_.splice(nodes_.begin(), nodes_, node);
+  return use.handle;
+}
+
+absl::StatusOr<std::shared_ptr<const DeviceAllocation>> DeviceStore::Open(const std::string& owner, int device,
+                                                                          std::string_view handle) {
+  Nodes closed;  // after the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = Find(device, handle);
+  const bool is_mapped = found != nodes_.end();
+  if (is_mapped && found->uses.contains(owner)) {
     ++stats_.found;
-    return nodes_.front().allocation;
+    return Touch(found, owner);
+  }
+  if (absl::Status status = CheckRoom(owner, is_mapped); !status.ok()) {
+    ++stats_.refused;
+    return status;
+  }
+  if (is_mapped) {
+    ++stats_.found;
+    MakeRoom(owner, is_mapped, &closed);
+    return Touch(found, owner);
   }
   // One at a time, with the lock held: the driver does no two at once either, and of callers with one handle only the first
-  // maps it.
+  // maps it. Before anything else goes: a handle that stands for nothing takes nobody's place.
   auto mapping = sharing_->Open(device, handle);
   if (!mapping.ok()) {
     ++stats_.refused;
     if (!absl::IsResourceExhausted(mapping.status())) return mapping.status();
     return MakeQuotaRefusal("device memory", absl::StrCat("the device has no room to map it: ", mapping.status().message()));
   }
-  auto allocation = std::make_shared<const DeviceAllocation>(sharing_, device, std::string(handle), *mapping);
-  if (static_cast<int64_t>(nodes_.size()) >= options_.max_handles) closed = TakeIdle(now, 1);
-  if (static_cast<int64_t>(nodes_.size()) >= options_.max_handles) {
-    ++stats_.refused;
-    closed.push_back(std::move(allocation));
-    return MakeQuotaRefusal("device memory", absl::StrCat("calls work on ", nodes_.size(), " of ", options_.max_handles,
-                                                          " allocations (--cuda-ipc-handles)"));
-  }
-  nodes_.push_front({allocation, now});
+  MakeRoom(owner, is_mapped, &closed);
+  nodes_.push_front({std::make_shared<const DeviceAllocation>(sharing_, device, std::string(handle), *mapping), {}});
   ++stats_.opened;
   if (nodes_.size() == 1) wake_.notify_all();
-  return allocation;
+  return Touch(nodes_.begin(), owner);
+}
+
+DeviceStore::Nodes DeviceStore::TakeIdle(Clock::time_point since) {
+  Nodes idle;
+  for (auto node = nodes_.begin(); node != nodes_.end();) {
+    const auto next = std::next(node);
+    std::erase_if(node->uses, [&](const auto& use) { return use.second.is_idle() && use.second.last_use <= since; });
+    if (node->uses.empty()) idle.splice(idle.end(), nodes_, node);
+    node = next;
+  }
+  return idle;
 }
 
 void DeviceStore::DropIdle() {
-  Allocations closed;
+  Nodes closed;
   const std::lock_guard lock(mutex_);
-  closed = TakeIdle(now_() - options_.lease, nodes_.size());
+  closed = TakeIdle(now_() - options_.lease);
 }
 
 void DeviceStore::Expire() {
@@ -99,12 +170,14 @@ void DeviceStore::Expire() {
       wake_.wait(lock);
       continue;
     }
+    Clock::time_point first = Clock::time_point::max();
+    for (const Node& node : nodes_) {
+      for (const auto& [owner, use] : node.uses) first = std::min(first, use.last_use);
+    }
     // What is held beyond its lease is looked at again after a part of one.
-    const Clock::duration left =
-        std::max<Clock::duration>(nodes_.back().last_use + options_.lease - now_(), options_.lease / 4);
-    wake_.wait_for(lock, left);
+    wake_.wait_for(lock, std::max<Clock::duration>(first + options_.lease - now_(), options_.lease / 4));
     if (stop_) break;
-    Allocations closed = TakeIdle(now_() - options_.lease, nodes_.size());
+    Nodes closed = TakeIdle(now_() - options_.lease);
     if (closed.empty()) continue;
     lock.unlock();
     closed.clear();

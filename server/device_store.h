@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,12 +46,17 @@ class DeviceAllocation {
 
 struct DeviceStoreOptions {
   int64_t max_handles = 0;                 // mapped at once; 0: none is ever
+  int64_t peer_handles = 64;               // of them, those that one peer named
   std::chrono::milliseconds lease{5'000};  // after the last use; at least 10 ms
 };
 
 // Thread-safe. What was mapped stays so for a lease after its last use, since mapping takes longer than most calls; and not
 // longer, since the other process's memory is not free again before. Where there is no room, what was used longest ago and
 // is not held goes first.
+//
+// `owner`: who calls (RegionAccess::owner). An allocation counts for every owner who named it, each by its own last use and
+// its own calls: an owner at its bound gives up its own, so nobody's use is pushed out by one who takes more and more, and
+// none keeps another's room taken.
 class DeviceStore {
  public:
   using Clock = std::chrono::steady_clock;
@@ -70,9 +76,10 @@ class DeviceStore {
   // Ids of the devices; none where it is off.
   const std::vector<int>& devices() const { return devices_; }
 
-  // The allocation that the handle stands for, mapped now or before. Counts as a use. MakeQuotaRefusal when all that may be
-  // mapped is in use, or the device has no room; other errors as DeviceSharing::Open.
-  absl::StatusOr<std::shared_ptr<const DeviceAllocation>> Open(int device, std::string_view handle);
+  // The allocation that the handle stands for, mapped now or before. Counts as a use. MakeQuotaRefusal when all that the
+  // owner, or all together, may have mapped is in use, or the device has no room; other errors as DeviceSharing::Open.
+  absl::StatusOr<std::shared_ptr<const DeviceAllocation>> Open(const std::string& owner, int device,
+                                                               std::string_view handle);
 
   // Unmaps what nobody used for the lease. A thread does it in time.
   void DropIdle();
@@ -84,15 +91,37 @@ class DeviceStore {
   Stats stats() const;
 
  private:
-  struct Node {
-    std::shared_ptr<const DeviceAllocation> allocation;
+  using Handle = std::shared_ptr<const DeviceAllocation>;
+  // What one owner has of an allocation. Its calls hold copies of `handle`, and nobody else does.
+  struct Use {
+    Handle handle;
     Clock::time_point last_use;
+    bool is_idle() const { return handle.use_count() == 1; }
   };
-  using Allocations = std::vector<std::shared_ptr<const DeviceAllocation>>;
+  struct Node {
+    Handle allocation;
+    std::map<std::string, Use> uses;  // by owner; not empty
+    bool is_idle() const;
+  };
+  using Nodes = std::list<Node>;
 
-  // With the lock held: takes from the list what has not been used since, and is not held; from the one that was used
-  // longest ago, at most `most`.
-  Allocations TakeIdle(Clock::time_point since, size_t most);
+  // All with the lock held.
+  Nodes::iterator Find(int device, std::string_view handle);
+  int64_t CountOf(const std::string& owner) const;
+  // The owner's use that is idle longest; end: all are held.
+  Nodes::iterator IdlestOf(const std::string& owner);
+  // What nobody holds and was used longest ago, likewise.
+  Nodes::iterator Idlest();
+  // Whether one more of the owner's, already mapped or not, would fit if what is idle went; MakeQuotaRefusal.
+  absl::Status CheckRoom(const std::string& owner, bool is_mapped);
+  // Makes it; what must be unmapped goes to `closed`, for after the lock.
+  void MakeRoom(const std::string& owner, bool is_mapped, Nodes* closed);
+  // Takes the owner's use away, and the allocation with the last one.
+  void Drop(Nodes::iterator node, const std::string& owner, Nodes* closed);
+  // The owner's use of it, now.
+  Handle Touch(Nodes::iterator node, const std::string& owner);
+  // Takes away what has not been used since, and is not held.
+  Nodes TakeIdle(Clock::time_point since);
   void Expire();  // the thread's loop
 
   const DeviceStoreOptions options_;
@@ -102,7 +131,7 @@ class DeviceStore {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
-  std::list<Node> nodes_;  // the most recently used first
+  Nodes nodes_;  // the most recently used first
   Stats stats_;
   std::thread thread_;
 };

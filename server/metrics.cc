@@ -103,11 +103,13 @@ void AddUploads(const UploadStore::Stats& stats, int64_t capacity_bytes, std::ve
   counter("phasor_upload_lookups_total", "", stats.missed, {{"result", "missing"}});
 }
 
-void AddDeviceMemory(const DeviceStore::Stats& stats, int64_t capacity, std::vector<MetricFamily>* out) {
+void AddDeviceMemory(const DeviceStore::Stats& stats, const DeviceStoreOptions& options, std::vector<MetricFamily>* out) {
   AddSample(out, "phasor_device_memory_handles", "Allocations of other processes on devices that are mapped now.",
             MetricType::Gauge, static_cast<double>(stats.open));
   AddSample(out, "phasor_device_memory_handles_capacity", "How many may be mapped at once; 0: none is.", MetricType::Gauge,
-            static_cast<double>(capacity));
+            static_cast<double>(options.max_handles));
+  AddSample(out, "phasor_device_memory_peer_handles_capacity", "How many of them one peer may have named.",
+            MetricType::Gauge, static_cast<double>(options.peer_handles));
   const auto opens = [&](const char* result, int64_t value) {
     AddSample(out, "phasor_device_memory_opens_total",
               "Handles of such allocations that calls named, by what became of them.", MetricType::Counter,
@@ -229,7 +231,7 @@ Metrics::Metrics(const Build& build)
                      .Name("phasor_backend_usable")
                      .Help("1 where the backend can run on this machine.")
                      .Register(*registry_);
-  for (const BackendInfo& backend : ListBackends())
+  for (const BackendInfo& backend : build.backends)
     usable.Add({{"backend", Text(backend.name)}}).Set(backend.usable ? 1 : 0);
   live_.push_back(std::make_shared<LiveFamilies>([inflight = inflight_requests_](std::vector<MetricFamily>* out) {
     AddSample(out, "phasor_inflight_requests", "Calls being served.", MetricType::Gauge,
@@ -270,9 +272,11 @@ void Metrics::WatchEngine(std::function<EngineStats()> stats) {
       [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddEngine(stats(), out); }));
 }
 
-void Metrics::WatchBackend(std::function<BackendStats()> stats) {
-  live_.push_back(std::make_shared<LiveFamilies>(
-      [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddDevices(stats(), out); }));
+void Metrics::WatchBackend(std::function<BackendStats()> stats, int64_t min_device_bytes) {
+  live_.push_back(
+      std::make_shared<LiveFamilies>([stats = std::move(stats), min_device_bytes](std::vector<MetricFamily>* out) {
+        AddDevices(stats(), min_device_bytes, out);
+      }));
 }
 
 void Metrics::WatchRegions(std::function<RegionStore::Stats()> stats, int64_t capacity_bytes) {
@@ -281,9 +285,9 @@ void Metrics::WatchRegions(std::function<RegionStore::Stats()> stats, int64_t ca
   }));
 }
 
-void Metrics::WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, int64_t capacity) {
+void Metrics::WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, const DeviceStoreOptions& options) {
   live_.push_back(std::make_shared<LiveFamilies>(
-      [stats = std::move(stats), capacity](std::vector<MetricFamily>* out) { AddDeviceMemory(stats(), capacity, out); }));
+      [stats = std::move(stats), options](std::vector<MetricFamily>* out) { AddDeviceMemory(stats(), options, out); }));
 }
 
 void Metrics::WatchAnswers(std::function<AnswerMemo::Stats()> stats) {

@@ -60,6 +60,7 @@ class Metrics {
     int numerics_version = 0;
     std::string backend;
     std::string backend_description;
+    std::vector<BackendInfo> backends = {};
   };
   explicit Metrics(const Build& build);
 
@@ -78,7 +79,7 @@ class Metrics {
   void WatchEngine(std::function<EngineStats()> stats);
 
   // The same of the backend's devices, if it has any.
-  void WatchBackend(std::function<BackendStats()> stats);
+  void WatchBackend(std::function<BackendStats()> stats, int64_t min_device_bytes);
 
   // The same of the answers that are kept whole.
   void WatchAnswers(std::function<AnswerMemo::Stats()> stats);
@@ -90,7 +91,7 @@ class Metrics {
   void WatchRegions(std::function<RegionStore::Stats()> stats, int64_t capacity_bytes);
 
   // The same of memory of devices that is mapped.
-  void WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, int64_t capacity);
+  void WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, const DeviceStoreOptions& options);
 
   // What a listener exposes: everything above, and the process's own figures.
   std::vector<std::weak_ptr<prometheus::Collectable>> collectables() const;

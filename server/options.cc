@@ -218,6 +218,8 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
   flags->AddInteger("--cuda-ipc-handles", &server.device_memory.max_handles, 0, 4096,
                     "How many allocations of other programs on this host may be mapped at once, so that their tensors are "
                     "worked on where they lie on a device (Tensor.device); 0: none is");
+  flags->AddInteger("--cuda-ipc-peer-handles", &server.device_memory.peer_handles, 0, 4096,
+                    "The same of one peer: all who come through Unix sockets, or all who come through loopback");
   flags->AddDuration("--cuda-ipc-lease", &server.device_memory.lease, "5s",
                      "How long one stays mapped after its last use; at least 10ms");
   flags->AddInteger("--threads", &server.worker_threads, 0, 1024,

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "kernels/backend.h"
+#include "kernels/backend_choice.h"
 #include "kernels/encodings/plan.h"
 #include "server/addresses.h"
 #include "server/cgroup.h"
@@ -64,6 +64,12 @@ std::vector<ServiceMethods> MakeServices(ServiceContext* context) {
   return services;
 }
 
+// A backend that was made elsewhere, beside what there is.
+absl::StatusOr<BackendChoice> Given(absl::StatusOr<std::unique_ptr<Backend>> backend) {
+  if (!backend.ok()) return backend.status();
+  return BackendChoice{*std::move(backend), ListBackends()};
+}
+
 std::string WithPort(const std::string& address, int port) {
   if (IsUnixAddress(address)) return address;
   return Cat(address.substr(0, address.rfind(':')), ":", port);
@@ -73,7 +79,7 @@ std::string WithPort(const std::string& address, int port) {
 
 absl::Status CheckOptions(const ServerOptions& options) {
   if (absl::Status status = CheckAddresses(options); !status.ok()) return status;
-  if (auto backend = CreateBackend(options.backend); !backend.ok()) {
+  if (auto backend = CreateBackend(options.backend, options.devices); !backend.ok()) {
     return absl::InvalidArgumentError(Cat("--backend: ", backend.status().message()));
   }
   for (const auto& [flag, addresses] : {std::pair("--listen", &options.listen), {"--admin-listen", &options.admin_listen}}) {
@@ -136,29 +142,31 @@ struct Server::Impl {
 };
 
 absl::Status Server::Impl::StartEngine() {
-  for (const BackendInfo& info : ListBackends()) {
+  BackendOptions device_options = options.devices;
+  device_options.on_device_lost = [this](const absl::Status& status) { DeviceLost(status); };
+  auto choice =
+      options.make_backend ? Given(options.make_backend(device_options)) : ChooseBackend(options.backend, device_options);
+  if (!choice.ok()) return choice.status();
+  for (const BackendInfo& info : choice->list) {
     if (info.usable || (options.backend != "auto" && options.backend != info.name)) continue;
     logger->Event(LogLevel::kInfo, "backend cannot run here",
                   {{"name", info.name}, {"reason", std::string_view(info.reason)}});
   }
-  BackendOptions device_options = options.devices;
-  device_options.on_device_lost = [this](const absl::Status& status) { DeviceLost(status); };
-  auto backend =
-      options.make_backend ? options.make_backend(device_options) : CreateBackend(options.backend, device_options);
-  if (!backend.ok()) return backend.status();
-  if (absl::Status status = SelfTest(**backend); !status.ok()) return status;
+  std::unique_ptr<Backend> backend = std::move(choice->backend);
+  if (absl::Status status = SelfTest(*backend); !status.ok()) return status;
 
   Metrics::Build build;
   build.version = context.version = PHASOR_VERSION;
   build.numerics_version = kNumericsVersion;
-  build.backend = std::string((*backend)->name());
-  build.backend_description = (*backend)->description();
+  build.backend = std::string(backend->name());
+  build.backend_description = backend->description();
+  build.backends = context.backends = std::move(choice->list);
   logger->Event(LogLevel::kInfo, "backend",
                 {{"name", std::string_view(build.backend)},
                  {"runs_on", std::string_view(build.backend_description)},
                  {"self_test", std::string_view("passed")}});
   metrics = std::make_unique<Metrics>(build);
-  devices = std::make_unique<DeviceStore>(options.device_memory, SharingOf(**backend));
+  devices = std::make_unique<DeviceStore>(options.device_memory, SharingOf(*backend));
   if (options.device_memory.max_handles > 0 && !devices->on()) {
     logger->Event(LogLevel::kWarning, "no device memory is served", {{"reason", devices->why_off()}});
   }
@@ -169,16 +177,16 @@ absl::Status Server::Impl::StartEngine() {
   engine_options.max_queue = options.limits.max_queue;
   engine_options.max_inflight_bytes = options.limits.max_inflight_bytes;
   engine_options.pool_keep_bytes = options.pool_keep_bytes;
-  engine = std::make_unique<Engine>(engine_options, *std::move(backend),
+  engine = std::make_unique<Engine>(engine_options, std::move(backend),
                                     [m = metrics.get()](double seconds) { m->TableBuilt(seconds); });
   metrics->WatchEngine([e = engine.get(), r = regions.get()] {
     EngineStats stats = e->stats();
     stats.shared_bytes = r->stats().bytes;
     return stats;
   });
-  metrics->WatchBackend([e = engine.get()] { return e->backend().stats(); });
+  metrics->WatchBackend([e = engine.get()] { return e->backend().stats(); }, options.devices.min_device_bytes);
   metrics->WatchRegions([r = regions.get()] { return r->stats(); }, options.regions.total_bytes);
-  metrics->WatchDeviceMemory([d = devices.get()] { return d->stats(); }, options.device_memory.max_handles);
+  metrics->WatchDeviceMemory([d = devices.get()] { return d->stats(); }, options.device_memory);
   metrics->WatchAnswers([c = &context] { return c->answers.stats(); });
   metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 

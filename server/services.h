@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "kernels/backend.h"
 #include "server/answer_memo.h"
 #include "server/control_thread.h"
 #include "server/device_store.h"
@@ -44,6 +46,7 @@ struct ServiceContext {
   ControlThread* knowledge = nullptr;  // of its own, for calls that may think for a second: nobody waits behind them
   ControlThread* training = nullptr;   // for fits of a minute; few wait
   std::string version;
+  std::vector<BackendInfo> backends;  // as they were at the start
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::atomic<bool> draining{false};
 };

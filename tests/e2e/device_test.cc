@@ -179,6 +179,7 @@ struct ServerOnDevice {
     ServerOptions options = LoopbackOptions();
     options.listen = std::move(listen);
     options.device_memory.max_handles = handles;
+    options.device_memory.peer_handles = 3;
     options.device_memory.lease = std::chrono::milliseconds(200);
     options.make_backend = [driver = driver](const BackendOptions& devices) {
       return cuda::MakeCudaBackend(driver, *CreateBackend("cpu"), devices);
@@ -231,8 +232,15 @@ TEST(DeviceMemoryTest, ATensorIsWorkedOnWhereItIs) {
   EXPECT_EQ(tensor.device().handle(), handle);
   EXPECT_LT(got.ByteSizeLong(), 500u);
   EXPECT_EQ(on.server->Metric("phasor_device_memory_handles_capacity"), 4);
+  EXPECT_EQ(on.server->Metric("phasor_device_memory_peer_handles_capacity"), 3);
   EXPECT_EQ(on.server->Metric("phasor_device_memory_opens_total{result=\"mapped\"}"), 1);
   EXPECT_EQ(on.server->Metric("phasor_device_memory_opens_total{result=\"found\"}"), 1);
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(on.server->admin().GetServerInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.memory().device_memory_capacity_handles(), 4);
+  EXPECT_EQ(info.memory().device_memory_peer_capacity_handles(), 3);
+  EXPECT_EQ(info.device_memory_lease_seconds(), 0.2);
   // Nobody uses it any more.
   EXPECT_TRUE(on.server->AwaitMetric("phasor_device_memory_handles", [](double value) { return value == 0; }));
   EXPECT_EQ(on.driver->opened(), 0);
@@ -259,6 +267,10 @@ TEST(DeviceMemoryTest, NotServedUnlessAskedFor) {
   ASSERT_TRUE(cpu.position().Apply(&context, OnDevice(Request({33}), handle, 0), &response).ok());
   EXPECT_EQ(response.results(0).status().code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(response.results(0).status().message(), HasSubstr("has no devices"));
+  grpc::ClientContext info_context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(cpu.admin().GetServerInfo(&info_context, {}, &info).ok());
+  EXPECT_EQ(info.memory().device_memory_capacity_handles(), 0) << "no device, so none";
 }
 
 TEST(DeviceMemoryTest, CallersFromTheNetworkAreRefused) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
@@ -173,11 +174,17 @@ TEST_F(DeviceAccessTest, WorkThatIsNotDoneInPlaceIsNotServed) {
                 {kUnserved, "items[0].tensors[0].device", "device memory", "not served"}, text);
   };
   refused("spec { pope { head_dim: 8 } }");
-  refused("spec { rope { head_dim: 8 pairing: PAIRING_INTERLEAVED_TO_HALF } }");
   refused("resize { source: [4] target: [8] }", "shape: [4, 8]");
-  refused("spec { sinusoidal { dim: 2 } } add { }", "shape: [1, 16, 2]");
-  refused("spec { sinusoidal { dim: 8 } } add { }", "shape: [1, 3, 8] strides: [32, 9, 1]");
-  EXPECT_TRUE(ItemStatus(Parse(Request("spec { sinusoidal { dim: 8 } } add { }", {0}, "shape: [1, 4, 8]"))).ok());
+  for (const auto& [text, shape] :
+       {std::pair<const char*, const char*>{"spec { rope { head_dim: 8 pairing: PAIRING_INTERLEAVED_TO_HALF } }", ""},
+        {"spec { sinusoidal { dim: 8 } } add { }", "shape: [1, 4, 8]"},
+        {"spec { sinusoidal { dim: 2 } } add { }", "shape: [1, 16, 2]"},
+        {"spec { sinusoidal { dim: 8 } } add { }", "shape: [1, 3, 8] strides: [32, 9, 1]"}}) {
+    v1::ApplyRequest request = Request(text, {});
+    const uint64_t size = absl::StrContains(shape, "strides") ? 4 * 26 : 128;
+    Add(&request, OnDevice(handle_, 0, size), shape);
+    EXPECT_TRUE(ItemStatus(Parse(request)).ok()) << text << shape << ItemStatus(Parse(request));
+  }
   // Nor is a result sent elsewhere.
   RegionOptions regions;
   regions.total_bytes = regions.peer_bytes = 1 << 20;
@@ -207,6 +214,33 @@ TEST_F(DeviceAccessTest, NoMoreThanMayBeMapped) {
   EXPECT_EQ(device_.driver->opened(), 4);
   held.pop_back();
   EXPECT_TRUE(ItemStatus(Parse(Request(kRope, {0}))).ok());
+}
+
+TEST_F(DeviceAccessTest, EveryPeerHasABoundOfItsOwn) {
+  DeviceStoreOptions options;
+  options.max_handles = 4;
+  options.peer_handles = 1;
+  DeviceStore store(options, SharingOf(*device_.backend));
+  const RegionAccess unix = RegionAccessOf(nullptr, "unix:", &store),
+                     loopback = RegionAccessOf(nullptr, "ipv4:127.0.0.1:1", &store);
+  const auto held = ParseDevicePlace(OnDevice(device_.driver->Export(0, 64), 0, 64), "place", &unix);
+  ASSERT_TRUE(held.ok()) << held.status();
+  const absl::Status status = ItemStatus(Parse(Request(kRope, {0}), &unix));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(ErrorReason(status), "QUOTA_EXCEEDED");
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--cuda-ipc-peer-handles"));
+  EXPECT_TRUE(ItemStatus(Parse(Request(kRope, {0}), &loopback)).ok());
+}
+
+// A driver that does not tell how large an allocation is: the caller's word is not taken for it.
+TEST_F(DeviceAccessTest, NoneWithoutASize) {
+  device_.driver->FailCall(1, absl::UnimplementedError("the driver has no cuMemGetAddressRange"));
+  const absl::Status status = Place(OnDevice(handle_, 0, 128)).status();
+  ExpectError(status, {kUnserved, "place", "device memory", "how large the allocation is"}, "no size");
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("cuMemGetAddressRange"));
+  EXPECT_EQ(device_.driver->opened(), 0);
+  EXPECT_EQ(device_.backend->stats().device_lost, 0);
+  EXPECT_TRUE(Place(OnDevice(handle_, 0, 128)).ok());
 }
 
 // Device memory in every field of every request that can have it: an error, but for tensors of Apply that name a good place.

@@ -62,9 +62,10 @@ class Mapper final : public DeviceSharing {
 std::string Handle(int number) { return std::string(kDeviceHandleBytes, static_cast<char>(number)); }
 
 struct Fixture {
-  explicit Fixture(int64_t handles = 2, milliseconds lease = std::chrono::hours(1)) {
+  explicit Fixture(int64_t handles = 2, milliseconds lease = std::chrono::hours(1), int64_t of_peer = 64) {
     DeviceStoreOptions options;
     options.max_handles = handles;
+    options.peer_handles = of_peer;
     options.lease = lease;
     store = std::make_unique<DeviceStore>(options, mapper,
                                           [now = now] { return DeviceStore::Clock::time_point(milliseconds(now->load())); });
@@ -76,7 +77,7 @@ struct Fixture {
 
 TEST(DeviceStoreTest, AHandleIsMappedOnceWhoeverNamesIt) {
   Fixture f;
-  const auto one = f.store->Open(0, Handle(1)), two = f.store->Open(0, Handle(1));
+  const auto one = f.store->Open("unix", 0, Handle(1)), two = f.store->Open("unix", 0, Handle(1));
   ASSERT_TRUE(one.ok() && two.ok());
   EXPECT_EQ(*one, *two);
   EXPECT_EQ((*one)->handle(), Handle(1));
@@ -90,32 +91,115 @@ TEST(DeviceStoreTest, AHandleIsMappedOnceWhoeverNamesIt) {
 
 TEST(DeviceStoreTest, WhatIsIdleLongestMakesRoomAndWhatIsHeldDoesNot) {
   Fixture f;
-  auto held = *f.store->Open(0, Handle(1));
+  auto held = *f.store->Open("unix", 0, Handle(1));
   f.now->fetch_add(1);
-  f.store->Open(0, Handle(2)).IgnoreError();
+  f.store->Open("unix", 0, Handle(2)).IgnoreError();
   f.now->fetch_add(1);
-  ASSERT_TRUE(f.store->Open(0, Handle(3)).ok());
+  ASSERT_TRUE(f.store->Open("unix", 0, Handle(3)).ok());
   EXPECT_EQ(f.store->stats().open, 2);
   EXPECT_EQ(f.mapper->open(), 2u);
   EXPECT_TRUE(f.mapper->IsOpen(held->data()));
-  EXPECT_EQ(*f.store->Open(0, Handle(1)), held) << "it was not mapped again";
+  EXPECT_EQ(*f.store->Open("unix", 0, Handle(1)), held) << "it was not mapped again";
 
-  const auto other = *f.store->Open(0, Handle(3));
-  const auto refused = f.store->Open(0, Handle(4));
+  const auto other = *f.store->Open("unix", 0, Handle(3));
+  const auto refused = f.store->Open("unix", 0, Handle(4));
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
   EXPECT_EQ(QuotaSubjectOf(refused.status()), "device memory");
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("2 of 2 allocations (--cuda-ipc-handles)"));
   EXPECT_EQ(f.mapper->open(), 2u);
   EXPECT_EQ(f.store->stats().refused, 1);
   held.reset();
-  EXPECT_TRUE(f.store->Open(0, Handle(4)).ok());
+  EXPECT_TRUE(f.store->Open("unix", 0, Handle(4)).ok());
+}
+
+// A handle of `owner`, or null where it was refused.
+std::shared_ptr<const DeviceAllocation> Open(Fixture& f, const std::string& owner, int number) {
+  f.now->fetch_add(1);
+  const auto opened = f.store->Open(owner, 0, Handle(number));
+  return opened.ok() ? *opened : nullptr;
+}
+
+TEST(DeviceStoreTest, APeerHasABoundOfItsOwn) {
+  Fixture f(8, std::chrono::hours(1), 2);
+  const auto one = Open(f, "a", 1), two = Open(f, "a", 2);
+  const auto refused = f.store->Open("a", 0, Handle(3));
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
+  EXPECT_EQ(QuotaSubjectOf(refused.status()), "device memory");
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("calls of this peer work on 2 of 2 allocations (--cuda-ipc-peer-handles)"));
+  EXPECT_EQ(f.mapper->opens, 2) << "refused before the driver was asked";
+  EXPECT_EQ(f.store->stats().refused, 1);
+  EXPECT_EQ(Open(f, "a", 1), one) << "what it has goes on";
+  EXPECT_NE(Open(f, "b", 3), nullptr) << "another peer has its own";
+}
+
+TEST(DeviceStoreTest, WhoWantsMoreGivesUpItsOwnAndNobodyElses) {
+  Fixture f(3, std::chrono::hours(1), 2);
+  std::byte* const of_b = Open(f, "b", 10)->data();
+  for (int number = 1; number <= 6; ++number) {
+    const auto mine = Open(f, "a", number);
+    ASSERT_NE(mine, nullptr);
+    EXPECT_TRUE(f.mapper->IsOpen(of_b)) << "though it was used longest ago";
+    EXPECT_EQ(f.store->stats().open, number == 1 ? 2 : 3);
+  }
+  EXPECT_FALSE(f.mapper->IsOpen(of_b - 4 * (10 - 4))) << "its own that was used longest ago went";
+}
+
+TEST(DeviceStoreTest, AnAllocationCountsForEveryPeerThatNamedIt) {
+  Fixture f(8, std::chrono::hours(1), 2);
+  auto of_a = Open(f, "a", 1), of_b = Open(f, "b", 1);
+  EXPECT_EQ(of_a, of_b);
+  EXPECT_EQ(f.mapper->opens, 1);
+  const auto more = Open(f, "b", 2);
+  EXPECT_EQ(Open(f, "b", 3), nullptr) << "b's calls hold two";
+  EXPECT_EQ(Open(f, "a", 2), more);
+  EXPECT_EQ(f.store->stats().open, 2);
+  // That a's call holds it keeps nothing of b's taken, and the other way round.
+  std::byte* const first = of_b->data();
+  of_b.reset();
+  EXPECT_NE(Open(f, "b", 3), nullptr);
+  EXPECT_TRUE(f.mapper->IsOpen(first));
+  of_a.reset();
+  Open(f, "a", 4), Open(f, "a", 5);
+  EXPECT_FALSE(f.mapper->IsOpen(first)) << "a's alone by then, and the one that it used longest ago";
+  EXPECT_TRUE(f.mapper->IsOpen(more->data()));
+  EXPECT_EQ(f.store->stats().open, 4) << "b's 2 and 3, a's 4 and 5";
+}
+
+TEST(DeviceStoreTest, ItStaysMappedForThePeerThatUsedItLast) {
+  Fixture f(8, milliseconds(500));
+  Open(f, "a", 1);
+  f.now->fetch_add(300);
+  Open(f, "b", 1);
+  f.now->fetch_add(300);
+  f.store->DropIdle();
+  EXPECT_EQ(f.mapper->open(), 1u);
+  f.now->fetch_add(200);
+  f.store->DropIdle();
+  EXPECT_EQ(f.mapper->open(), 0u);
+}
+
+// What is refused in the end makes no room, and an allocation found in the list takes none.
+TEST(DeviceStoreTest, RefusalsAndFindsPushNothingOut) {
+  Fixture f(2, std::chrono::hours(1), 2);
+  Open(f, "a", 1), Open(f, "a", 2);
+  f.mapper->error = absl::InvalidArgumentError("why");
+  EXPECT_EQ(Open(f, "a", 3), nullptr);
+  EXPECT_EQ(f.store->stats().open, 2);
+  EXPECT_NE(Open(f, "b", 1), nullptr) << "it is mapped: the driver is not asked";
+  EXPECT_EQ(f.mapper->open(), 2u);
+}
+
+TEST(DeviceStoreTest, NoneOfAPeerWithABoundOfNone) {
+  Fixture f(2, std::chrono::hours(1), 0);
+  EXPECT_EQ(QuotaSubjectOf(f.store->Open("a", 0, Handle(1)).status()), "device memory");
 }
 
 TEST(DeviceStoreTest, WhatNobodyUsesIsUnmappedAfterItsLease) {
   Fixture f(4, milliseconds(500));
-  auto held = *f.store->Open(0, Handle(1));
+  auto held = *f.store->Open("unix", 0, Handle(1));
   std::byte* const first = held->data();
-  std::byte* const second = (*f.store->Open(0, Handle(2)))->data();
+  std::byte* const second = (*f.store->Open("unix", 0, Handle(2)))->data();
   f.now->fetch_add(499);
   f.store->DropIdle();
   EXPECT_EQ(f.mapper->open(), 2u);
@@ -137,7 +221,7 @@ TEST(DeviceStoreTest, NobodyNeedsToCallForThat) {
   options.max_handles = 2;
   options.lease = milliseconds(1);  // counts as 10
   DeviceStore store(options, mapper);
-  auto held = *store.Open(0, Handle(1));
+  auto held = *store.Open("unix", 0, Handle(1));
   std::this_thread::sleep_for(milliseconds(60));
   EXPECT_EQ(mapper->open(), 1u);
   held.reset();
@@ -147,8 +231,8 @@ TEST(DeviceStoreTest, NobodyNeedsToCallForThat) {
 
 TEST(DeviceStoreTest, HoldersOutliveTheStore) {
   Fixture f;
-  auto held = *f.store->Open(0, Handle(1));
-  f.store->Open(0, Handle(2)).IgnoreError();
+  auto held = *f.store->Open("unix", 0, Handle(1));
+  f.store->Open("unix", 0, Handle(2)).IgnoreError();
   f.store.reset();
   EXPECT_EQ(f.mapper->open(), 1u);
   held.reset();
@@ -159,10 +243,10 @@ TEST(DeviceStoreTest, RefusalsLeaveNothing) {
   Fixture f;
   for (const auto code : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnavailable, absl::StatusCode::kInternal}) {
     f.mapper->error = absl::Status(code, "why");
-    EXPECT_EQ(f.store->Open(0, Handle(1)).status(), f.mapper->error);
+    EXPECT_EQ(f.store->Open("unix", 0, Handle(1)).status(), f.mapper->error);
   }
   f.mapper->error = absl::ResourceExhaustedError("why");
-  EXPECT_EQ(QuotaSubjectOf(f.store->Open(0, Handle(1)).status()), "device memory");
+  EXPECT_EQ(QuotaSubjectOf(f.store->Open("unix", 0, Handle(1)).status()), "device memory");
   EXPECT_EQ(f.store->stats().open, 0);
   EXPECT_EQ(f.store->stats().refused, 4);
 }
@@ -180,13 +264,13 @@ TEST(DeviceStoreTest, OffWithoutAFlagOrADevice) {
 }
 
 TEST(DeviceStoreTest, ManyThreads) {
-  Fixture f(3, milliseconds(10));
+  Fixture f(3, milliseconds(10), 2);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 300; ++i) {
-        const auto opened = f.store->Open(0, Handle((t + i) % 5));
+        const auto opened = f.store->Open(t % 2 == 0 ? "a" : "b", 0, Handle((t + i) % 5));
         if (opened.ok() && !f.mapper->IsOpen((*opened)->data())) ++wrong;
         if (!opened.ok() && !absl::IsResourceExhausted(opened.status())) ++wrong;
         f.now->fetch_add(7);

@@ -126,7 +126,7 @@ TEST(EngineDeviceTest, MetricsNameEveryDeviceAndReason) {
   on.harness->One(Rotation(3000, "LAYOUT_BSHD", DType::kF32));
   on.harness->One(Rotation(1, "LAYOUT_BSHD", DType::kF32));
   std::vector<prometheus::MetricFamily> families;
-  AddDevices(on.harness->engine().backend().stats(), &families);
+  AddDevices(on.harness->engine().backend().stats(), 4096, &families);
   Families found;
   for (const auto& family : families) {
     EXPECT_FALSE(family.help.empty()) << family.name;
@@ -139,7 +139,7 @@ TEST(EngineDeviceTest, MetricsNameEveryDeviceAndReason) {
   }
   EXPECT_EQ(found, DocumentedMetrics("Devices"));
   std::vector<prometheus::MetricFamily> none;
-  AddDevices(BackendStats(), &none);
+  AddDevices(BackendStats(), 4096, &none);
   EXPECT_TRUE(none.empty());
 }
 

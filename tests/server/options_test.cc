@@ -167,9 +167,11 @@ TEST(ParseOptionsTest, Devices) {
   EXPECT_FALSE(devices.cpu_when_out_of_memory);
   EXPECT_TRUE(Parse({"--cuda-devices=all"}).options->server.devices.devices.empty());
   EXPECT_EQ(parsed.options->server.device_memory.max_handles, 0);
-  const ParsedOptions shared = Parse({"--cuda-ipc-handles=64", "--cuda-ipc-lease=250ms"});
+  const ParsedOptions shared = Parse({"--cuda-ipc-handles=64", "--cuda-ipc-peer-handles=16", "--cuda-ipc-lease=250ms"});
   ASSERT_TRUE(shared.options) << shared.text;
   EXPECT_EQ(shared.options->server.device_memory.max_handles, 64);
+  EXPECT_EQ(shared.options->server.device_memory.peer_handles, 16);
+  EXPECT_THAT(Parse({"--cuda-ipc-peer-handles=5000"}).text, HasSubstr("0 to 4096"));
   EXPECT_EQ(shared.options->server.device_memory.lease, std::chrono::milliseconds(250));
 }
 
