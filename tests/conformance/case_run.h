@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -63,10 +67,42 @@ inline Variant OnFakeDevice(const std::string& name, cuda::ThreadOrder order) {
   return {name, "", backend.ok() ? *std::move(backend) : nullptr};
 }
 
+// The cuda backend on this machine's devices, one for all tests of a program, whose end says what the devices did; a test
+// failure where there are none.
+inline Variant OnRealDevices() {
+  static std::shared_ptr<const Backend> backend;
+  struct Ending final : ::testing::Environment {
+    void TearDown() override {
+      if (backend == nullptr) return;
+      const BackendStats stats = backend->stats();
+      int64_t launches = 0, left = 0;
+      for (const DeviceStats& device : stats.devices) launches += device.launches;
+      for (const int64_t count : stats.left_to_cpu) left += count;
+      std::printf("launches on devices: %lld, left to the CPU: %lld\n", static_cast<long long>(launches),
+                  static_cast<long long>(left));
+      backend.reset();  // before the runtime's own end
+    }
+  };
+  if (backend == nullptr) {
+    BackendOptions options;
+    options.min_device_bytes = 0;
+    auto created = CreateBackend("cuda", options);
+    EXPECT_TRUE(created.ok()) << created.status();
+    if (created.ok()) backend = *std::move(created);
+    ::testing::AddGlobalTestEnvironment(new Ending);
+  }
+  return {"cuda", "", backend};
+}
+
 // Every usable backend but the reference, on every instruction set that this machine has, and the cuda backend's kernels on
-// the host.
+// the host. With PHASOR_VARIANTS=devices only real devices: gpu-check.sh has tested the rest, or has no time for it.
 inline std::vector<Variant> VariantsUnderTest() {
+  const char* const only = std::getenv("PHASOR_VARIANTS");
   std::vector<Variant> variants;
+  if (only != nullptr && std::string_view(only) == "devices") {
+    if (Variant real = OnRealDevices(); real.backend != nullptr) variants.push_back(std::move(real));
+    return variants;
+  }
   for (const BackendInfo& info : ListBackends()) {
     if (!info.usable || info.name == "reference") continue;
     BackendOptions options;

@@ -1,104 +1,33 @@
-// The gates of performance.md §9 on a device, in one run: each is a ratio against a floor of the same device, medians of 9.
-// deploy/gpu-check.sh runs it. Prints one line a gate, and with --json=FILE the same as data.
-#include <cuda_runtime.h>
-
+// The gates on a device, each a ratio against a floor of the same device in the same run;
+// deploy/gpu-check.sh runs it, one process a group, so that none that fails takes others with it.
+//
+//   device_gates --list                       names of the groups, one a line
+//   device_gates --group=NAME [--json=FILE]   its rows, also appended to FILE; exit code 1: not all hold, 2: no usable
+//   device
 #include <algorithm>
-#include <cstdint>
-#include <cstdio>
+#include <cmath>
 #include <cstring>
-#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cudart_driver.h"
-#include "kernels/cuda/launch_params.h"
 #include "kernels/cuda/lowering.h"
 #include "kernels/encodings/encoding.h"
+#include "tests/bench/cuda/device_bench.cuh"
+#include "tests/bench/cuda/host_gates.h"
 
 namespace phasor::cuda {
 namespace {
 
-constexpr int kRounds = 9;
-constexpr int64_t kBytes = int64_t{256} << 20;
-constexpr int kBuffers = 4;  // more than any L2 holds
+constexpr int kHeads = 32, kPairs = 64;
 
-void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorName(error));
-  std::exit(1);
-}
+using Rows = std::vector<ReportRow>;
 
-struct Gate {
-  std::string name;
-  double ratio;
-  double limit;
-  bool at_least;  // else at most
-  bool holds() const { return at_least ? ratio >= limit : ratio <= limit; }
-};
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-class Bench {
- public:
-  Bench() {
-    cudaDeviceProp properties;
-    Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-    std::printf("%s, compute capability %d.%d\n", properties.name, properties.major, properties.minor);
-    resident_ =
-        static_cast<int64_t>(properties.multiProcessorCount) * properties.maxThreadsPerMultiProcessor / kBlockThreads;
-    Check(cudaStreamCreate(&stream_), "cudaStreamCreate");
-    Check(cudaEventCreate(&begin_), "cudaEventCreate");
-    Check(cudaEventCreate(&end_), "cudaEventCreate");
-    for (auto& buffer : buffers_) Check(cudaMalloc(&buffer, kBytes), "cudaMalloc");
-  }
-
-  // Seconds of work that was put on the stream, a round at a time.
-  double Time(const std::function<void(int round)>& work) {
-    std::vector<double> seconds;
-    work(0);
-    for (int round = 1; round <= kRounds; ++round) {
-      Check(cudaEventRecord(begin_, stream_), "cudaEventRecord");
-      work(round);
-      Check(cudaEventRecord(end_, stream_), "cudaEventRecord");
-      Check(cudaEventSynchronize(end_), "cudaEventSynchronize");
-      float ms = 0;
-      Check(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
-      seconds.push_back(ms * 1e-3);
-    }
-    return Median(std::move(seconds));
-  }
-
-  template <typename Params>
-  void Launch(const Params& params) {
-    Check(LaunchParams(params, ShapeFor(params.works(), resident_), stream_), "launch");
-  }
-  void LaunchAll(const std::vector<KernelParams>& launches) {
-    for (const KernelParams& params : launches) std::visit([&](const auto& p) { Launch(p); }, params);
-  }
-
-  std::byte* buffer(int i) const { return static_cast<std::byte*>(buffers_[i % kBuffers]); }
-  cudaStream_t stream() const { return stream_; }
-
-  double FillSeconds(int64_t bytes) {
-    return Time([&](int round) { Check(cudaMemsetAsync(buffer(round), round, bytes, stream_), "cudaMemset"); });
-  }
-  double CopySeconds(int64_t bytes) {
-    return Time([&](int round) {
-      Check(cudaMemcpyAsync(buffer(round), buffer(round + 1), bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpy");
-    });
-  }
-
- private:
-  int64_t resident_ = 1;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-  void* buffers_[kBuffers] = {};
-};
+double GigabytesPerSecond(int64_t bytes, double seconds) { return static_cast<double>(bytes) / seconds * 1e-9; }
 
 // What a first version does: a pair a thread, two bytes at a time.
 __global__ void NaiveRotate(uint16_t* x, const float* cos, const float* sin, int64_t tokens, int heads, int pairs) {
@@ -114,48 +43,115 @@ __global__ void NaiveRotate(uint16_t* x, const float* cos, const float* sin, int
 }
 __global__ void Nothing() {}
 
-RotateParams Rotation(std::byte* x, const float* table, int64_t tokens, int heads, int pairs) {
+// cos and sin on the device, of angles that leave numbers as large as they are.
+const float* TableOnDevice(int64_t tokens) {
+  std::vector<float> table(static_cast<size_t>(2 * tokens * kPairs));
+  const auto half = table.size() / 2;
+  for (size_t i = 0; i < half; ++i) {
+    table[i] = static_cast<float>(std::cos(0.37 * static_cast<double>(i % 4099)));
+    table[half + i] = static_cast<float>(std::sin(0.37 * static_cast<double>(i % 4099)));
+  }
+  void* to = nullptr;
+  Check(cudaMalloc(&to, table.size() * sizeof(float)), "cudaMalloc");
+  Check(cudaMemcpy(to, table.data(), table.size() * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
+  return static_cast<const float*>(to);
+}
+
+RotateParams Rotation(std::byte* x, std::byte* y, const float* table, int64_t table_tokens, int64_t tokens, DType dtype,
+                      bool halves) {
   RotateParams p;
-  p.dtype = DType::kBF16;
+  p.dtype = dtype;
+  p.reads_halves = p.writes_halves = halves;
   p.tokens = tokens;
-  p.heads = heads;
-  p.pairs = pairs;
-  p.x = p.y = x;
-  p.x_token_stride = p.y_token_stride = int64_t{2} * heads * pairs;
-  p.x_head_stride = p.y_head_stride = 2 * pairs;
+  p.heads = kHeads;
+  p.pairs = kPairs;
+  p.x = x;
+  p.y = y;
+  p.x_token_stride = p.y_token_stride = int64_t{2} * kHeads * kPairs;
+  p.x_head_stride = p.y_head_stride = 2 * kPairs;
   p.cos = table;
-  p.sin = table + tokens * pairs;
-  p.table_stride = pairs;
+  p.sin = table + table_tokens * kPairs;
+  p.table_stride = kPairs;
   p.DecideVectors();
   return p;
 }
 
-void RotateGates(Bench& bench, std::vector<Gate>* gates) {
-  constexpr int kHeads = 32, kPairs = 64;
-  const int64_t tokens = kBytes / (kHeads * kPairs * 4);
-  float* table = nullptr;
-  Check(cudaMalloc(&table, 2 * tokens * kPairs * sizeof(float)), "cudaMalloc");
-  Check(cudaMemset(table, 0, 2 * tokens * kPairs * sizeof(float)), "cudaMemset");
-  const double copy = bench.CopySeconds(kBytes);
-  const double ours =
-      bench.Time([&](int round) { bench.Launch(Rotation(bench.buffer(round), table, tokens, kHeads, kPairs)); });
+Rows RotateGates() {
+  Bench bench;
+  const int64_t tokens = Bench::kBytes / (kHeads * kPairs * 4);
+  const float* const table = TableOnDevice(tokens);
+  const auto rotate = [&](DType dtype, bool halves, bool in_place) -> Bench::Work {
+    const int64_t own = tokens * 2 / SizeOf(dtype);
+    return [&bench, table, tokens, own, dtype, halves, in_place](int round) {
+      std::byte* const x = bench.buffer(round);
+      bench.Launch(Rotation(x, in_place ? x : bench.buffer(round + 1), table, tokens, own, dtype, halves));
+    };
+  };
   const int64_t works = tokens * kHeads * kPairs;
-  const double naive = bench.Time([&](int round) {
+  const auto naive = [&](int round) {
     NaiveRotate<<<static_cast<unsigned>((works + 255) / 256), 256, 0, bench.stream()>>>(
         reinterpret_cast<uint16_t*>(bench.buffer(round)), table, table + tokens * kPairs, tokens, kHeads, kPairs);
-  });
-  gates->push_back({"rotate bf16 in place, of a device copy", copy / ours, 0.80, true});
-  gates->push_back({"rotate, a naive kernel's time", naive / ours, 1.6, true});
+  };
+  const auto s = bench.Seconds({bench.Copy(), rotate(DType::kBF16, true, true), naive, rotate(DType::kBF16, false, true),
+                                rotate(DType::kBF16, true, false), rotate(DType::kF32, true, true)});
+  const auto of_copy = [&](const char* name, double seconds) {
+    return ReportRow{name, RowKind::kAtLeast, s[0] / seconds, 0.80};
+  };
+  return {{"device copy, GB/s read and written", RowKind::kFigure, GigabytesPerSecond(2 * Bench::kBytes, s[0])},
+          of_copy("rotate bf16 halves in place, of a device copy", s[1]),
+          {"rotate bf16, a naive kernel's time ÷ ours", RowKind::kAtLeast, s[2] / s[1], 1.6},
+          of_copy("rotate bf16 interleaved in place, of a device copy", s[3]),
+          of_copy("rotate bf16 halves out of place, of a device copy", s[4]),
+          of_copy("rotate f32 halves in place, of a device copy", s[5])};
+}
 
-  constexpr int kMany = 200;
-  const double empty = bench.Time([&](int) {
-    for (int i = 0; i < kMany; ++i) Nothing<<<1, 128, 0, bench.stream()>>>();
-  });
-  const double little = bench.Time([&](int) {
-    for (int i = 0; i < kMany; ++i) bench.Launch(Rotation(bench.buffer(0), table, 64, kHeads, kPairs));
-  });
-  gates->push_back({"rotate 64 tokens, µs over an empty kernel", (little - empty) / kMany * 1e6, 2, false});
-  Check(cudaFree(table), "cudaFree");
+// By the device alone, many times over: µs each.
+constexpr int kRepeats = 200;
+
+Rows SmallGates() {
+  Bench bench;
+  const float* const table = TableOnDevice(64);
+  const auto rotate = [&](int64_t tokens) -> Bench::Work {
+    return [&bench, table, tokens](int) {
+      const RotateParams p = Rotation(bench.buffer(0), bench.buffer(0), table, 64, tokens, DType::kBF16, true);
+      for (int i = 0; i < kRepeats; ++i) bench.Launch(p);
+    };
+  };
+  const auto empty = [&](int) {
+    for (int i = 0; i < kRepeats; ++i) Nothing<<<1, kBlockThreads, 0, bench.stream()>>>();
+  };
+  const auto s = bench.SecondsOfGraphs({empty, rotate(1), rotate(64)});
+  const auto over = [&](double seconds) { return (seconds - s[0]) / kRepeats * 1e6; };
+  return {{"rotate 64 tokens, µs over an empty kernel", RowKind::kAtMost, over(s[2]), 2},
+          {"rotate 1 token, µs over an empty kernel", RowKind::kAtMost, over(s[1]), 2},
+          {"an empty kernel, µs", RowKind::kFigure, s[0] / kRepeats * 1e6}};
+}
+
+Rows GroupGates() {
+  constexpr int kRequests = 256;
+  Bench bench;
+  const float* const table = TableOnDevice(1);
+  std::vector<RotateParams> requests;
+  for (int i = 0; i < kRequests; ++i) {
+    std::byte* const x = bench.buffer(0) + i * int64_t{kHeads} * kPairs * 4;
+    requests.push_back(Rotation(x, x, table, 1, 1, DType::kBF16, true));
+  }
+  std::vector<KernelParams> groups;
+  for (int first = 0; first < kRequests; first += kMaxRotateGroup) {
+    const int end = std::min(kRequests, first + kMaxRotateGroup);
+    groups.emplace_back(RotateGroupParams{
+        std::make_shared<const std::vector<RotateParams>>(requests.begin() + first, requests.begin() + end)});
+  }
+  constexpr int kTimes = 50;
+  const auto s = bench.SecondsOfGraphs({[&](int) {
+                                          for (int i = 0; i < kTimes; ++i) bench.Launch(requests[0]);
+                                        },
+                                        [&](int) {
+                                          for (int i = 0; i < kTimes; ++i) bench.LaunchAll(groups);
+                                        }});
+  Rows rows = {{"256 requests of 1 token in grouped launches, ÷ one", RowKind::kAtMost, s[1] / s[0], 3}};
+  for (ReportRow& row : GroupFigures(MakeCudartDriver(), {})) rows.push_back(std::move(row));
+  return rows;
 }
 
 // The launches of a task whose output is on the device: `out` takes the place of its outputs, one behind the other.
@@ -168,8 +164,8 @@ std::vector<KernelParams> OnDevice(const Task& task, RowRange rows, std::byte* o
   std::vector<std::byte*> constants, inputs, outputs;
   for (const Constant& constant : (*lowered)->constants()) {
     void* to = nullptr;
-    Check(cudaMalloc(&to, std::max<int64_t>(constant.bytes, 1)), "cudaMalloc");
-    Check(cudaMemcpy(to, constant.host, constant.bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    Check(cudaMalloc(&to, static_cast<size_t>(std::max<int64_t>(constant.bytes, 1))), "cudaMalloc");
+    Check(cudaMemcpy(to, constant.host, static_cast<size_t>(constant.bytes), cudaMemcpyHostToDevice), "cudaMemcpy");
     constants.push_back(static_cast<std::byte*>(to));
   }
   const Transfers moves = (*lowered)->TransfersOf(rows);
@@ -180,131 +176,86 @@ std::vector<KernelParams> OnDevice(const Task& task, RowRange rows, std::byte* o
   return (*lowered)->Launches(rows, {constants, inputs, outputs});
 }
 
-void TableGates(Bench& bench, std::vector<Gate>* gates) {
+// `task` writes Bench::kBytes from address `host` on, which is asked for and not touched.
+ReportRow OfAFill(Bench& bench, const char* name, const Task& task, RowRange rows) {
+  std::vector<std::vector<KernelParams>> launches;
+  for (int i = 0; i < Bench::kBuffers; ++i) launches.push_back(OnDevice(task, rows, bench.buffer(i)));
+  const auto s = bench.Seconds(
+      {bench.Fill(), [&](int round) { bench.LaunchAll(launches[static_cast<size_t>(round % Bench::kBuffers)]); }});
+  return {name, RowKind::kAtLeast, s[0] / s[1], 0.85};
+}
+
+Rows TableGates() {
+  Bench bench;
   RopeSpec rope;
   rope.head_dim = 128;
   rope.base = 500000;
   const auto canonical = Canonicalize(EncodingSpec{rope});
   const auto resolved = Resolve(*canonical, std::nullopt, Precision::kExact);
   const auto& plan = std::get<AnglePlan>(resolved->plan);
-  const int64_t rows = kBytes / (plan.pairs() * 8);
-  const double fill = bench.FillSeconds(kBytes);
   AngleTask angle;
   angle.plan = &plan;
   angle.row_stride = plan.pairs();
-  // Addresses of the host are asked for, and none is touched.
   angle.cos = bench.buffer(0);
-  angle.sin = bench.buffer(0) + kBytes / 2;
-  std::vector<std::vector<KernelParams>> tables;
-  for (int i = 0; i < kBuffers; ++i) tables.push_back(OnDevice(angle, {0, rows}, bench.buffer(i)));
-  const double table = bench.Time([&](int round) { bench.LaunchAll(tables[round % kBuffers]); });
-  gates->push_back({"table f32, of a fill", fill / table, 0.85, true});
+  angle.sin = bench.buffer(0) + Bench::kBytes / 2;
+  const auto fill = bench.Seconds({bench.Fill()});
+  return {OfAFill(bench, "exact table f32, of a fill", angle, {0, Bench::kBytes / (plan.pairs() * 8)}),
+          {"device fill, GB/s", RowKind::kFigure, GigabytesPerSecond(Bench::kBytes, fill[0])}};
+}
 
+Rows BiasGates() {
+  Bench bench;
   ToeplitzTask bias;
   bias.heads = 16;
   bias.queries = bias.keys = 2048;
   bias.vector_stride = 4095;
-  const std::vector<float> vector(16 * 4095);
+  std::vector<float> vector(16 * 4095);
+  for (size_t i = 0; i < vector.size(); ++i) vector[i] = -0.25f * static_cast<float>(i % 4095);
   bias.vector = vector.data();
   bias.out = bench.buffer(0);
-  std::vector<std::vector<KernelParams>> matrices;
-  for (int i = 0; i < kBuffers; ++i) matrices.push_back(OnDevice(bias, {0, 16 * 2048}, bench.buffer(i)));
-  const double toeplitz = bench.Time([&](int round) { bench.LaunchAll(matrices[round % kBuffers]); });
-  gates->push_back({"Toeplitz bias f32, of a fill", fill / toeplitz, 0.85, true});
+  return {OfAFill(bench, "Toeplitz bias f32, of a fill", bias, {0, 16 * 2048})};
 }
 
-double HostSeconds(const std::function<void()>& work) {
-  std::vector<double> seconds;
-  work();
-  for (int round = 0; round < kRounds; ++round) {
-    timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    work();
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    seconds.push_back(static_cast<double>(end.tv_sec - begin.tv_sec) +
-                      static_cast<double>(end.tv_nsec - begin.tv_nsec) * 1e-9);
-  }
-  return Median(std::move(seconds));
-}
+Rows HostGates() { return HostPathGate(MakeCudartDriver(), {}); }
+Rows BreakEven() { return BreakEvenFigure(MakeCudartDriver(), {}); }
 
-void HostGates(Bench& bench, std::vector<Gate>* gates) {
-  BackendOptions options;
-  options.min_device_bytes = 0;
-  auto backend = CreateBackend("cuda", options);
-  if (!backend.ok()) std::exit(1);
-  void* host = nullptr;
-  Check(cudaHostAlloc(&host, kBytes, cudaHostAllocPortable), "cudaHostAlloc");
-  std::memset(host, 0, kBytes);
-  constexpr int kHeads = 32, kPairs = 64;
-  RotateTask task;
-  task.dtype = DType::kBF16;
-  task.tokens = kBytes / (kHeads * kPairs * 4);
-  task.heads = kHeads;
-  task.head_dim = 2 * kPairs;
-  task.pairs = kPairs;
-  task.x = task.y = host;
-  task.x_token_stride = task.y_token_stride = 2 * kHeads * kPairs;
-  task.x_head_stride = task.y_head_stride = 2 * kPairs;
-  task.table_stride = 0;  // one row for all: the table is none of the matter
-  const std::vector<float> row(kPairs, 0.5f);
-  task.cos = task.sin = row.data();
-  const auto in = HostSeconds([&] { Check(cudaMemcpy(bench.buffer(0), host, kBytes, cudaMemcpyHostToDevice), "copy in"); });
-  const auto out =
-      HostSeconds([&] { Check(cudaMemcpy(host, bench.buffer(0), kBytes, cudaMemcpyDeviceToHost), "copy out"); });
-  bool ok = true;
-  const auto whole = HostSeconds([&] { ok &= (*backend)->Run(task, {0, task.tokens}, nullptr).ok(); });
-  gates->push_back({"host to host, the slower pinned copy's time", whole / std::max(in, out), 1.25, false});
+constexpr struct {
+  std::string_view name;
+  Rows (*run)();
+} kGroups[] = {{"rotate", &RotateGates}, {"small", &SmallGates}, {"table", &TableGates},    {"bias", &BiasGates},
+               {"host", &HostGates},     {"group", &GroupGates}, {"break-even", &BreakEven}};
 
-  task.tokens = 4;
-  std::vector<Task> many;
-  for (int i = 0; i < 256; ++i) {
-    task.x = task.y = static_cast<std::byte*>(host) + i * 65536;
-    many.push_back(task);
+int Run(std::string_view name, std::string_view json) {
+  for (const auto& group : kGroups) {
+    if (group.name != name) continue;
+    bool hold = true;
+    for (const ReportRow& row : group.run()) {
+      Report(row, json);
+      hold &= row.holds();
+    }
+    return hold ? 0 : 1;
   }
-  const std::vector<int64_t> rows(256, task.tokens);
-  const auto one = HostSeconds([&] { ok &= (*backend)->Run(many[0], {0, task.tokens}, nullptr).ok(); });
-  const auto group = HostSeconds([&] { ok &= (*backend)->RunAll(many, rows, nullptr).ok(); });
-  gates->push_back({"256 small rotations together, one's time", group / one, 3, false});
-  if (!ok) std::exit(1);
-  Check(cudaFreeHost(host), "cudaFreeHost");
-}
-
-int Report(const std::vector<Gate>& gates, const char* json) {
-  std::FILE* const file = json == nullptr ? nullptr : std::fopen(json, "w");
-  if (file != nullptr) std::fputs("[\n", file);
-  bool hold = true;
-  for (size_t i = 0; i < gates.size(); ++i) {
-    const Gate& gate = gates[i];
-    hold &= gate.holds();
-    std::printf("%-48s %8.3f  %s %.2f  %s\n", gate.name.c_str(), gate.ratio, gate.at_least ? "≥" : "≤", gate.limit,
-                gate.holds() ? "holds" : "MISSED");
-    if (file == nullptr) continue;
-    std::fprintf(file, "  {\"gate\": \"%s\", \"ratio\": %.4f, \"limit\": %.2f, \"holds\": %s}%s\n", gate.name.c_str(),
-                 gate.ratio, gate.limit, gate.holds() ? "true" : "false", i + 1 < gates.size() ? "," : "");
-  }
-  if (file != nullptr) {
-    std::fputs("]\n", file);
-    std::fclose(file);
-  }
-  return hold ? 0 : 1;
+  std::fprintf(stderr, "no group \"%s\": see --list\n", std::string(name).c_str());
+  return 64;
 }
 
 }  // namespace
 }  // namespace phasor::cuda
 
 int main(int argc, char** argv) {
-  const char* json = nullptr;
+  std::string_view group, json;
   for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], "--json=", 7) == 0) json = argv[i] + 7;
+    const std::string_view argument = argv[i];
+    if (argument == "--list") {
+      for (const auto& each : phasor::cuda::kGroups) std::printf("%s\n", std::string(each.name).c_str());
+      return 0;
+    }
+    if (argument.starts_with("--json=")) json = argument.substr(7);
+    if (argument.starts_with("--group=")) group = argument.substr(8);
   }
   if (absl::Status usable = phasor::cuda::MakeCudartDriver()->Devices().status(); !usable.ok()) {
     std::fprintf(stderr, "no usable device: %s\n", std::string(usable.message()).c_str());
     return 2;
   }
-  phasor::cuda::Bench bench;
-  std::vector<phasor::cuda::Gate> gates;
-  phasor::cuda::RotateGates(bench, &gates);
-  phasor::cuda::TableGates(bench, &gates);
-  phasor::cuda::HostGates(bench, &gates);
-  return phasor::cuda::Report(gates, json);
+  return phasor::cuda::Run(group, json);
 }

@@ -1,0 +1,108 @@
+// What gpu-check.sh says of a device, and the gates that go by any driver, on a device made of host memory.
+#include "tests/bench/cuda/device_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "tests/bench/cuda/host_gates.h"
+#include "tests/kernels/cuda/fake_driver.h"
+
+namespace phasor::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+TEST(DeviceReportTest, AGateHoldsOnItsSideOfTheLimit) {
+  EXPECT_TRUE((ReportRow{"", RowKind::kAtLeast, 0.8, 0.8}.holds()));
+  EXPECT_FALSE((ReportRow{"", RowKind::kAtLeast, 0.799, 0.8}.holds()));
+  EXPECT_TRUE((ReportRow{"", RowKind::kAtMost, 1.25, 1.25}.holds()));
+  EXPECT_FALSE((ReportRow{"", RowKind::kAtMost, 1.251, 1.25}.holds()));
+  EXPECT_TRUE((ReportRow{"", RowKind::kFigure, 5}.holds()));
+  for (const RowKind kind : {RowKind::kAtLeast, RowKind::kAtMost, RowKind::kFigure}) {
+    EXPECT_FALSE((ReportRow{"", kind, kNone, 1}.holds()));
+    EXPECT_FALSE((ReportRow{"", kind, 1, 1, "why"}.holds()));
+  }
+  EXPECT_FALSE((ReportRow{"", RowKind::kAtLeast, std::numeric_limits<double>::infinity(), 1}.holds())) << "÷ 0 says nothing";
+}
+
+TEST(DeviceReportTest, LinesForPeopleAndForPrograms) {
+  const ReportRow gate{"µs over \"empty\"", RowKind::kAtMost, 1.5, 2};
+  EXPECT_THAT(TextOf(gate),
+              testing::AllOf(testing::StartsWith("µs over \"empty\" "), testing::EndsWith("1.500  ≤ 2.00  holds")));
+  EXPECT_EQ(JsonOf(gate), R"({"gate": "µs over \"empty\"", "ratio": 1.5, "limit": 2, "at_least": false, "holds": true})");
+  const ReportRow missed{"copy", RowKind::kAtLeast, 0.5, 0.8};
+  EXPECT_THAT(TextOf(missed), testing::EndsWith("0.500  ≥ 0.80  MISSED"));
+  EXPECT_EQ(JsonOf(missed), R"({"gate": "copy", "ratio": 0.5, "limit": 0.8, "at_least": true, "holds": false})");
+  const ReportRow failed{"host", RowKind::kAtMost, kNone, 1.25, "no\nmemory \\"};
+  EXPECT_THAT(TextOf(failed), HasSubstr("FAILED: no"));
+  EXPECT_EQ(JsonOf(failed),
+            R"({"gate": "host", "error": "no memory \\", "limit": 1.25, "at_least": false, "holds": false})");
+  EXPECT_EQ(JsonOf({"GB/s", RowKind::kFigure, 4300}), R"({"figure": "GB/s", "value": 4300})");
+  EXPECT_EQ(JsonOf({"GB/s", RowKind::kFigure, kNone}), R"({"figure": "GB/s", "value": null})");
+  EXPECT_EQ(TextOf({"µµ", RowKind::kFigure, 1}).size(), TextOf({"uu", RowKind::kFigure, 1}).size() + 2) << "columns";
+}
+
+TEST(DeviceReportTest, EveryRowIsInTheFileAtOnce) {
+  const std::string path = testing::TempDir() + "/device_report.jsonl";
+  std::remove(path.c_str());
+  Report({"one", RowKind::kFigure, 1}, path);
+  Report({"two", RowKind::kAtLeast, 2, 1}, path);
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), JsonOf({"one", RowKind::kFigure, 1}) + "\n" + JsonOf({"two", RowKind::kAtLeast, 2, 1}) + "\n");
+  std::remove(path.c_str());
+}
+
+constexpr HostGateSizes kSmall{.bytes = 9 << 20, .largest_of_few = 1 << 20, .rounds = 1};
+
+TEST(HostGatesTest, OnADeviceOfHostMemory) {
+  const auto driver = std::make_shared<FakeDriver>(FakeOptions{});
+  const auto host = HostPathGate(driver, kSmall);
+  ASSERT_EQ(host.size(), 3u);
+  EXPECT_EQ(host[0].kind, RowKind::kAtMost);
+  EXPECT_EQ(host[0].limit, 1.25);
+  const auto group = GroupFigures(driver, kSmall);
+  ASSERT_EQ(group.size(), 3u);
+  for (const auto& rows : {host, group}) {
+    for (const ReportRow& row : rows) {
+      EXPECT_EQ(row.error, "") << row.name;
+      EXPECT_TRUE(std::isfinite(row.value) && row.value > 0) << row.name;
+    }
+  }
+  // A device of host memory that computes an element at a time is quicker nowhere: that is said, and no number.
+  const auto even = BreakEvenFigure(driver, kSmall);
+  ASSERT_FALSE(even.empty());
+  EXPECT_TRUE(even[0].holds() || !even[0].error.empty());
+}
+
+// Whatever fails, there is a row that says so, and everything has been given back (the driver's own test).
+TEST(HostGatesTest, EveryCallToTheDriverMayFail) {
+  const HostGateSizes tiny{.bytes = 1 << 16, .largest_of_few = 1 << 15, .rounds = 1};
+  for (const auto gates : {&HostPathGate, &GroupFigures, &BreakEvenFigure}) {
+    for (int n = 1; n < 400; n += n < 40 ? 1 : 17) {
+      const auto driver = std::make_shared<FakeDriver>(FakeOptions{});
+      driver->FailCall(n, absl::InternalError("fakeError"));
+      const auto rows = gates(driver, tiny);
+      ASSERT_FALSE(rows.empty());
+      if (driver->calls() < n) break;
+      EXPECT_TRUE(rows[0].error.empty() || !rows[0].holds());
+    }
+  }
+  const auto driver = std::make_shared<FakeDriver>(FakeOptions{});
+  driver->FailCall(1, absl::UnavailableError("no device"));
+  const auto rows = HostPathGate(driver, tiny);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_THAT(rows[0].error, HasSubstr("no device"));
+}
+
+}  // namespace
+}  // namespace phasor::cuda
