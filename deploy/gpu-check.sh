@@ -4,15 +4,15 @@
 # bit, times the gates, then runs compute-sanitizer and profilers where there are any. Fetches nothing. What fails, hangs or is
 # missing is a line of the table, and the rest goes on.
 #
-#   deploy/gpu-check.sh                 builds in build/gpu, or else takes programs that were packed in build/gpu-programs
+#   deploy/gpu-check.sh                 builds in build/gpu, or else takes programs that were packed: build/gpu-programs.tar.gz
 #   deploy/gpu-check.sh --no-gpu        only what needs no device: the build, and the same tests on the host
-#   deploy/gpu-check.sh --pack[=DIR]    builds, and leaves the programs in DIR (build/gpu-programs) with the libraries that they
-#                                       need, for a machine that has a GPU and not the packages to build
+#   deploy/gpu-check.sh --pack[=DIR]    builds, and leaves the programs in DIR (build/gpu-programs) and DIR.tar.gz with the libraries
+#                                       that they need, for a machine that has a GPU and not the packages to build
 #   deploy/gpu-check.sh --programs=DIR  runs those and builds nothing
 #
 # OUT=FOLDER (build/gpu-report) takes report.txt, report.json (device, steps, gates), gates.json and logs.tar.gz; BUILD=FOLDER
-# (build/gpu) is where it builds. Building needs the packages of `deploy/install-dependencies.sh
-# build test` and a CUDA compiler.
+# (build/gpu) is where it builds; ARCHITECTURES=90-real for fewer than all, which makes programs a fifth as large. Building needs
+# the packages of `deploy/install-dependencies.sh build test` and a CUDA compiler.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -176,8 +176,8 @@ build_it() {
     rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
   fi
   # For the devices of this machine alone: there is no time for all architectures.
-  if [[ $mode == gpu && -n $capabilities ]]; then
-    architectures=("-DCMAKE_CUDA_ARCHITECTURES=$capabilities")
+  if [[ -n ${ARCHITECTURES-} || -n $capabilities ]]; then
+    architectures=("-DCMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES:-$capabilities}")
   fi
   # shellcheck disable=SC2016  # the loader expands it
   start configure 90 cmake -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPHASOR_BUILD_SERVER=OFF -DPHASOR_CUDA=ON \
@@ -204,7 +204,7 @@ pack() {
   done | sort -u | grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r library; do
     cp -L "$library" "$packed/lib/"
   done
-  du -sh "$packed"
+  tar -czf "$packed.tar.gz" -C "$packed" . && du -sh "$packed" "$packed.tar.gz"
   for name in "${carried[@]}"; do
     if ldd "$packed/$name" | grep -E 'not found|=> /' | grep -Ev "=> ($PWD/)?$packed/lib/|/(libc|libm|libdl|librt|libpthread)\.so"; then
       return 1
@@ -293,6 +293,9 @@ tools() {
 
 with_device() {
   ask_device
+  if [[ ! -x $packed/device_gates && -f $packed.tar.gz ]]; then
+    mkdir -p "$packed" && tar -xzf "$packed.tar.gz" -C "$packed"
+  fi
   if [[ -z $programs ]] && ! build_it "${carried[@]}"; then
     if [[ ! -x $packed/device_gates ]]; then
       record programs failed '' "nothing was built here, and nothing is packed in $packed (--pack)"
@@ -341,7 +344,7 @@ case "$mode" in
   host) without_device ;;
   pack)
     if build_it "${carried[@]}" && pack; then
-      record pack ok '' "in $packed: carry it along, and run deploy/gpu-check.sh there"
+      record pack ok '' "$packed.tar.gz: carry it along, and run deploy/gpu-check.sh there"
     else
       record pack failed '' "nothing usable in $packed"
     fi

@@ -179,6 +179,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("build/gpu-programs", on.steps["programs"]["detail"])
         self.assertEqual(len(on.report["gates"]), 2)
 
+        # As one file.
+        machine = self.machine()
+        for name, body in machine.programs.items():
+            machine.write("elsewhere", name, body)
+        (machine.root / "build").mkdir()
+        subprocess.run(["tar", "-czf", machine.root / "build/gpu-programs.tar.gz", "-C", machine.root / "elsewhere", "."], check=True)
+        on = machine.run(folder="nowhere")
+        self.assertEqual(on.code, 0, on.output)
+        self.assertEqual(on.result("task_conformance_test"), "ok")
+
         # The packages are not there, though the tools are.
         tools = {name: "true" for name in ("ninja", "c++", "nvcc")}
         on = self.machine(tools={"cmake": "echo 'CMake Error at CMakeLists.txt:1'; echo '  no absl here'; exit 1", **tools}).run(
