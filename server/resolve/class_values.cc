@@ -18,4 +18,8 @@ void FailWord(const Model& model, const JsonObject& object, std::string_view key
   model.problems->Fail(object.PathOf(key), absl::StrCat("\"", absl::string_view(shown.data(), shown.size()), "\""), allowed);
 }
 
+void ForgetAttentionFactor(CanonicalSpec& spec) {
+  std::erase_if(spec.warnings, [](const Note& note) { return note.field == "rope.attention_factor"; });
+}
+
 }  // namespace phasor::server

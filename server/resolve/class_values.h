@@ -24,6 +24,9 @@ int64_t OrOfClass(const Model& model, const JsonObject& object, std::string_view
 void FailWord(const Model& model, const JsonObject& object, std::string_view key, std::string_view word,
               std::string_view allowed);
 
+// Takes back what Canonicalize says of an attention_factor that somebody gives: this one is the reader's own.
+void ForgetAttentionFactor(CanonicalSpec& spec);
+
 }  // namespace phasor::server
 
 #endif  // PHASOR_SERVER_RESOLVE_CLASS_VALUES_H_

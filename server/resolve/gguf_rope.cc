@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/family.h"
 #include "server/resolve/gguf_schedules.h"
 #include "server/text.h"
@@ -162,7 +163,7 @@ int64_t GgufHeadDim(const GgufContext& model, const GgufGroup& group, std::vecto
 }
 
 void ReadGgufRope(const GgufContext& model, const GgufGroup& group, LayerEncoding& layer) {
-  GgufDraft draft{model, group, layer, {}, {}};
+  GgufDraft draft{model, group, layer, {}, {}, false};
   const GgufKeys& keys = model.keys;
   layer.kind = PositionKind::kRope;
   draft.spec.head_dim = GgufHeadDim(model, group, layer.defaults);
@@ -178,6 +179,7 @@ void ReadGgufRope(const GgufContext& model, const GgufGroup& group, LayerEncodin
   auto canonical = Canonicalize(draft.spec);
   if (!canonical.ok()) return keys.problems().Fail(InKeys(draft, canonical.status()));
   layer.spec = *std::move(canonical);
+  if (draft.own_attention_factor) ForgetAttentionFactor(*layer.spec);
   layer.key_of = draft.key_of;
   ReadSoftmax(draft);
 }

@@ -118,6 +118,7 @@ void ReadLongRope(GgufDraft& draft, const Scaling& scaling, const std::vector<do
   draft.spec.attention_factor = scaling.attention;
   constexpr std::string_view kAttention = "rope.scaling.attn_factor";
   if (!draft.keys().Has(kAttention)) {
+    draft.own_attention_factor = true;
     draft.Default(kAttention, "1 (readers derive none from the lengths)");
   }
   draft.Warn("rope.scaling.original_context_length",
@@ -203,6 +204,7 @@ void ReadAttentionFactor(GgufDraft& draft, const Scaling& scaling) {
   }
   if (!yarn->mscale || draft.model.architecture.softmax == GgufSoftmax::kMla) return;
   draft.spec.attention_factor = OwnAttentionFactor(draft.spec);
+  draft.own_attention_factor = true;
   yarn->mscale.reset();
   yarn->mscale_all_dim.reset();
   yarn->attention_factor_multiplier.reset();
@@ -253,6 +255,7 @@ void ReadYarnOverFactors(GgufDraft& draft, const Scaling& scaling) {
     ReadLongRope(draft, done, times(factors.short_factors), times(factors.long_factors));
   }
   draft.spec.attention_factor = attention;
+  draft.own_attention_factor = true;
   draft.Warn("rope.scaling.type",
              "yarn together with tensors of factors: each factor is multiplied by what YaRN divides its pair by, as ggml "
              "computes both; other programs read only one of the two");

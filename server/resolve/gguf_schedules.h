@@ -17,6 +17,7 @@ struct GgufDraft {
   LayerEncoding& layer;
   RopeSpec spec;
   std::map<std::string, std::string, std::less<>> key_of;  // last component of the spec's field → the file's key
+  bool own_attention_factor = false;                       // spec.attention_factor is not the file's
 
   const GgufKeys& keys() const { return model.keys; }
   void Warn(std::string_view key, std::string message) const {

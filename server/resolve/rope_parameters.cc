@@ -9,7 +9,9 @@
 #include "absl/strings/str_join.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/class_values.h"
 #include "server/resolve/library_readings.h"
+#include "server/resolve/library_versions.h"
 #include "server/resolve/mrope_rules.h"
 #include "server/resolve/rope_keys.h"
 #include "server/resolve/rope_schedules.h"
@@ -54,8 +56,10 @@ void ReadBase(const Model& model, const RopeRequest& request, RopeDraft& draft) 
     found = Found{request.dict->Number("rope_theta").value_or(1), request.dict->PathOf("rope_theta")};
     if (top && top->value != found->value) {
       layer.warnings.push_back(
-          {found->path, absl::StrCat("base ", FormatNumber(found->value), " counts, not ", FormatNumber(top->value), " of ",
-                                     top->path, " (transformers before 5 takes the latter)")});
+          {found->path,
+           absl::StrCat(
+               "base ", FormatNumber(found->value), " counts, not ", FormatNumber(top->value), " of ", top->path,
+               RotatesInTransformers4(model.family->model_type) ? " (transformers before 5 takes the latter)" : "")});
     } else if (!top && request.theta_key.empty() && found->value != request.default_base) {
       layer.warnings.push_back({found->path, absl::StrCat("readers that look for a top-level rope_theta only take base ",
                                                           FormatNumber(request.default_base))});
@@ -255,6 +259,7 @@ void Finish(const Model& model, const RopeRequest& request, RopeDraft& draft) {
   }
   layer.kind = PositionKind::kRope;
   layer.spec = *std::move(canonical);
+  if (draft.own_attention_factor) ForgetAttentionFactor(*layer.spec);
   layer.key_of = draft.key_of;
   if (!request.deepseek_softmax) return;
   layer.softmax_scale = InverseSqrt(static_cast<double>(request.head_dim));

@@ -9,6 +9,7 @@
 #include "kernels/encodings/spec_check.h"
 #include "server/resolve/class_values.h"
 #include "server/resolve/library_readings.h"
+#include "server/resolve/library_versions.h"
 #include "server/resolve/rope_keys.h"
 
 namespace phasor::server {
@@ -109,6 +110,18 @@ void ReadAttentionFactor(const Source& source) {
   if (const auto given = source.dict.Number("attention_factor")) spec.attention_factor = given;
 }
 
+// A factor that no key of the file gives.
+void SetAttentionFactor(const Source& source, double factor, std::string note) {
+  source.draft.spec.attention_factor = factor;
+  source.draft.own_attention_factor = true;
+  source.Default("attention_factor", std::move(note));
+}
+
+// Whether the dict is the one of transformers 4.
+bool OldDict(const Source& source) {
+  return !source.request.class_dict && source.dict.path() == source.model.text.PathOf("rope_scaling");
+}
+
 void ReadLinear(const Source& source) { source.draft.spec.schedule = LinearSchedule{source.Needed("factor")}; }
 
 void ReadDynamic(const Source& source) {
@@ -146,8 +159,11 @@ void ReadMscales(const Source& source, YarnSchedule& yarn) {
     return;
   }
   if (*yarn.mscale == *yarn.mscale_all_dim) {
-    if (!source.draft.spec.attention_factor) source.draft.spec.attention_factor = 1;
-    source.Default("attention_factor", "1 (mscale and mscale_all_dim are equal)");
+    if (source.draft.spec.attention_factor) {
+      source.Warn("mscale", "not read, nor mscale_all_dim: attention_factor counts");
+    } else {
+      SetAttentionFactor(source, 1, "1 (mscale and mscale_all_dim are equal)");
+    }
     yarn.mscale.reset();
     yarn.mscale_all_dim.reset();
     return;
@@ -171,14 +187,19 @@ void ReadYarn(const Source& source) {
                                  " (max_position_embeddings / original_max_position_embeddings)"});
     source.Default("factor",
                    absl::StrCat(FormatNumber(yarn.factor), " (max_position_embeddings / original_max_position_embeddings)"));
-    source.Warn("factor", "not given: the ratio of the lengths is taken; transformers before 5 fails here");
+    source.Warn("factor", absl::StrCat("not given: the ratio of the lengths is taken",
+                                       OldDict(source) && RotatesInTransformers4(source.model.family->model_type)
+                                           ? "; transformers before 5 fails here"
+                                           : ""));
   } else {
     yarn.factor = source.Needed("factor");
     WarnRatio(source, yarn.factor, yarn.original_max_position);
   }
-  if (const int64_t longest = source.model.MaxPosition(); longest != 0 && longest != yarn.original_max_position) {
+  const int64_t longest = source.model.MaxPosition();
+  if (longest != 0 && longest != yarn.original_max_position && OldDict(source) &&
+      HasYarnBeforeTransformers451(source.model.family->model_type)) {
     source.Warn("original_max_position_embeddings",
-                absl::StrCat(yarn.original_max_position, " places the ramp; transformers before 4.5x takes ", longest,
+                absl::StrCat(yarn.original_max_position, " places the ramp; transformers before 4.51 takes ", longest,
                              " (max_position_embeddings) in its place"));
   }
   yarn.beta_fast = source.dict.Number("beta_fast");
@@ -188,7 +209,9 @@ void ReadYarn(const Source& source) {
     source.Warn("truncate", "read where it stands; transformers 5.24 loses it in a nested dict and rounds the ramp");
   }
   ReadAttentionFactor(source);
-  if (!source.draft.spec.attention_factor) source.draft.spec.attention_factor = source.request.attention_factor;
+  if (const auto& of_class = source.request.attention_factor; of_class && !source.draft.spec.attention_factor) {
+    SetAttentionFactor(source, *of_class, DefaultText(source.model, FormatNumber(*of_class)));
+  }
   if (source.dict.Has("attn_factor")) {
     source.Warn("attn_factor", "not read: transformers ignores it, vLLM multiplies YaRN's own factor by it");
   }

@@ -15,6 +15,7 @@ namespace phasor::server {
 struct RopeDraft {
   RopeSpec spec;
   LayerEncoding layer;
+  bool own_attention_factor = false;                        // spec.attention_factor is not the file's
   std::map<std::string, std::string, std::less<>> key_of;   // last component of the spec's field → configuration path
   std::map<std::string, std::string, std::less<>> made_of;  // the same → how the number was made, as NumberSource has it
 
