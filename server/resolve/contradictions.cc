@@ -5,19 +5,32 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/size_names.h"
 
 namespace phasor::server {
 namespace {
 
 // Query heads share key heads in groups of one size.
 void CheckHeads(const Model& model, const ModelEncoding& out) {
-  const std::string_view key = model.text.FirstOf({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"});
+  const std::string_view key = FirstOf(model.text, kKvHeadKeys);
   for (const LayerEncoding& layer : out.layers) {
     if (layer.num_q_heads == 0 || layer.num_kv_heads == 0 || layer.num_q_heads % layer.num_kv_heads == 0) continue;
     model.problems->Warn(model.text.PathOf(key.empty() ? "num_key_value_heads" : key),
                          absl::StrCat(layer.num_kv_heads, " does not divide the ", layer.num_q_heads,
                                       " query heads: no model has groups of that size"));
     return;
+  }
+}
+
+// Of several names for the key heads the first counts.
+void CheckKeyHeadNames(const Model& model, const JsonObject& text) {
+  const std::string_view first = FirstOf(text, kKvHeadKeys);
+  if (first.empty() || !text.IsNumber(first)) return;
+  for (const std::string_view other : kKvHeadKeys) {
+    if (other == first || !text.IsNumber(other) || text.Number(other) == text.Number(first)) continue;
+    model.problems->Warn(model.text.PathOf(other),
+                         absl::StrCat(text.ValueText(other), " is not read: ", model.text.PathOf(first), " ",
+                                      text.ValueText(first), " goes first"));
   }
 }
 
@@ -113,6 +126,7 @@ void WarnContradictions(const Model& model, const TextPath& path, const ModelEnc
   Problems quiet;  // a wrong type in a key that nobody needed is no error
   const JsonObject text = model.text.Reporting(&quiet);
   CheckHeads(model, out);
+  CheckKeyHeadNames(model, text);
   CheckLength(model, text);
   CheckWindows(model, text);
   CheckInterval(model, text);

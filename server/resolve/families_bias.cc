@@ -62,6 +62,46 @@ void AddBuckets(const Model& model, std::string layer_type, const BucketKeys& ke
 
 void ReadAlibi(const Model& model, ModelEncoding& out) { AddAlibi(model, std::nullopt, "", AlibiForm::kCausal, out); }
 
+namespace {
+
+// How many key heads Falcon's classes have: all of new_decoder_architecture by a key of their number, the others one
+// (multi_query) or as many as heads. The code published with Falcon-40B (RefinedWeb) knows no flag, that with Falcon-7B
+// (RefinedWebModel) has multi_query false by default.
+void FillFalconKeyHeads(const Model& model, ModelEncoding& out) {
+  constexpr std::string_view kShared = "multi_query", kNew = "new_decoder_architecture";
+  const std::string_view family = model.family->model_type;
+  const std::string_view key = model.text.FirstOf({"num_key_value_heads", "num_kv_heads", "n_head_kv"});
+  const bool of_40b = family == "refinedweb" && !key.empty();
+  const bool counted = of_40b || model.text.Bool(kNew).value_or(false);
+  const bool of_class = family != "refinedweb" && family != "refinedwebmodel";
+  const bool shared = !counted && model.text.Bool(kShared).value_or(of_class);
+  for (LayerEncoding& layer : out.layers) {
+    if (counted) {
+      if (of_40b && model.text.IsTrue(kShared) && layer.num_kv_heads != 1) {
+        layer.warnings.push_back(
+            {model.text.PathOf(kShared), absl::StrCat("not read: ", absl::string_view(key.data(), key.size()), " counts")});
+      }
+      continue;
+    }
+    if (!model.text.Has(kShared)) {
+      layer.defaults.push_back({model.text.PathOf(kShared), DefaultText(model, of_class ? "true" : "false")});
+    }
+    if (shared && !key.empty() && layer.num_kv_heads != 1) {
+      layer.warnings.push_back(
+          {model.text.PathOf(key), absl::StrCat(layer.num_kv_heads, " is not read: multi_query counts")});
+    }
+    if (!shared && !key.empty() && layer.num_kv_heads != layer.num_q_heads) {
+      layer.warnings.push_back(
+          {model.text.PathOf(key),
+           absl::StrCat(layer.num_kv_heads, " counts; the class's code makes as many key heads as heads (",
+                        layer.num_q_heads, ") where neither multi_query nor new_decoder_architecture is true, and fails")});
+    }
+    if (shared) layer.num_kv_heads = 1;
+  }
+}
+
+}  // namespace
+
 void ReadFalcon(const Model& model, ModelEncoding& out) {
   if (model.text.IsTrue("alibi")) {
     ReadAlibi(model, out);
@@ -77,17 +117,7 @@ void ReadFalcon(const Model& model, ModelEncoding& out) {
   } else {
     ReadRope(model, out);
   }
-  constexpr std::string_view kShared = "multi_query";
-  if (model.text.IsTrue("new_decoder_architecture") || !model.text.Bool(kShared).value_or(true)) return;
-  // One key head, whatever else the file says.
-  for (LayerEncoding& layer : out.layers) {
-    if (const auto key = model.text.FirstOf({"num_kv_heads", "n_head_kv"}); !key.empty() && layer.num_kv_heads != 1) {
-      layer.warnings.push_back(
-          {model.text.PathOf(key), absl::StrCat(layer.num_kv_heads, " is not read: multi_query counts")});
-    }
-    layer.num_kv_heads = 1;
-    if (!model.text.Has(kShared)) layer.defaults.push_back({model.text.PathOf(kShared), DefaultText(model, "true")});
-  }
+  FillFalconKeyHeads(model, out);
 }
 
 void ReadBaichuan(const Model& model, ModelEncoding& out) {
@@ -107,8 +137,9 @@ void ReadBaichuan(const Model& model, ModelEncoding& out) {
   ReadRope(model, out);
 }
 
-void ReadMpt(const Model& model, ModelEncoding& out) {
-  const auto attention = model.text.Object("attn_config");
+namespace {
+
+void ReadMptPositions(const Model& model, const std::optional<JsonObject>& attention, ModelEncoding& out) {
   const bool alibi = attention ? attention->Bool("alibi").value_or(true) : true;
   if (attention && attention->IsTrue("rope")) {
     out.layers.push_back(Unserved(model, "", "mpt_rope"));
@@ -125,6 +156,25 @@ void ReadMpt(const Model& model, ModelEncoding& out) {
   AddAlibi(model, attention ? attention->Number("alibi_bias_max") : std::nullopt,
            attention ? attention->PathOf("alibi_bias_max") : "attn_config.alibi_bias_max", AlibiForm::kCausal, out);
   if (attention && !out.layers.empty()) out.layers.front().softmax_scale = attention->Number("softmax_scale");
+}
+
+}  // namespace
+
+void ReadMpt(const Model& model, ModelEncoding& out) {
+  const auto attention = model.text.Object("attn_config");
+  ReadMptPositions(model, attention, out);
+  if (!attention) return;
+  // The code that MPT's files name has grouped keys, which transformers' class of the name refuses.
+  constexpr std::string_view kHeads = "kv_n_heads";
+  const bool one = attention->String("attn_type").value_or("") == "multiquery_attention";
+  const auto given = attention->Integer(kHeads, 1, kMaxHeads);
+  for (LayerEncoding& layer : out.layers) {
+    if (one && given.value_or(1) != 1) {
+      layer.warnings.push_back(
+          {attention->PathOf(kHeads), absl::StrCat(*given, " is not read: attn_type is multiquery_attention")});
+    }
+    if (one || given) layer.num_kv_heads = one ? 1 : *given;
+  }
 }
 
 void ReadBert(const Model& model, ModelEncoding& out) {

@@ -73,6 +73,7 @@ constexpr Family kFamilies[] = {
 {"phimoe", &ReadRope, 4096, 32, 8, 32, 0, 131072, 1e6},
 {"seedoss", &ReadRope, 4096, 80, 8, 64, 128, 524288},
 {"minimax", &ReadRope, 4096, 32, 8, 32, 0, 131072, 1e6},
+{"minimaxtext01", &ReadRope, 4096, 32, 8, 32, 0, 131072, 1e6},
 {"minimaxm2", &ReadRope, 3072, 48, 8, 62, 128, 196608, 5e6},
 {"arcee", &ReadRope, 2560, 32, 32, 32, 0, 4096},
 {"bitnet", &ReadRope, 2560, 20, 5, 30, 0, 2048, 5e5},

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "kernels/encodings/spec_check.h"
+#include "server/resolve/layer_patterns.h"
 
 namespace phasor::server {
 namespace {
@@ -196,10 +197,17 @@ std::vector<LayerGroup> WithAttention(const Model& model, std::string_view key, 
   std::vector<LayerGroup> kept;
   std::copy_if(groups.begin(), groups.end(), std::back_inserter(kept), attends);
   if (kept.size() == groups.size()) return groups;
+  // models/minimax/modeling_minimax.py of transformers 4.57.6, get_slope_rate and decay_factors.
+  const std::string_view fading = HasLightningLayers(model.family->model_type)
+                                      ? " of their own (they do not rotate), but weigh a key by e^(-slope*distance): the "
+                                        "slope of head h (from 1) of H in "
+                                        "layer i of L is 2^(-8h/H)*(1 - i/(L - 1)), which no spec here has"
+                                      : "";
   for (const LayerGroup& group : groups) {
     if (attends(group)) continue;
     model.problems->Warn(model.text.PathOf(key),
-                         absl::StrCat("the ", group.layers.size(), " layers of type ", group.name, " carry no positions"));
+                         absl::StrCat("the ", group.layers.size(), " layers of type ", group.name, " carry no positions",
+                                      absl::string_view(fading.data(), fading.size())));
   }
   if (kept.empty()) return groups;
   if (kept.size() == 1) kept.front().entry = std::exchange(kept.front().name, {});

@@ -167,7 +167,14 @@ std::vector<std::string> NamesByOtherKeys(const Model& model, std::string_view& 
     key = "layer_types";
     return {};
   }
-  if (family == "minimax" && has("attn_type_list")) return NamesByList(model, key, false, kLinear);
+  if (HasLightningLayers(family) && has("attn_type_list")) return NamesByList(model, key, false, kLinear);
+  if (family == "minimaxtext01") {
+    model.problems->Warn(model.text.PathOf(key),
+                         "not given: the class has no pattern of its own; which of the file's layers have lightning "
+                         "attention, and do not rotate, is not said");
+    key = "layer_types";
+    return {};
+  }
   if (family.starts_with("lfm2") && has("full_attn_idxs")) return NamesByList(model, key, true, kConv);
   if (family == "mimov2flash" && has("hybrid_layer_pattern")) {
     std::vector<std::string> names;
@@ -204,6 +211,8 @@ std::vector<LayerGroup> GroupsOfModel(const Model& model) {
   if (!model.text.IsList(key)) NotePattern(model, own && model.text.Has(own->key) ? own->key : key, groups);
   return WithAttention(model, key, std::move(groups));
 }
+
+bool HasLightningLayers(std::string_view family) { return family == "minimax" || family == "minimaxtext01"; }
 
 bool TypeRotates(const Model& model, std::string_view layer_type) {
   const ClassLayers* own = Find(model);

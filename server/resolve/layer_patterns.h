@@ -14,6 +14,9 @@ namespace phasor::server {
 // all layers are alike. As with GroupsFromFile, layers without attention are left out with a warning.
 std::vector<LayerGroup> GroupsOfModel(const Model& model);
 
+// Whether the linear attention of the class is lightning attention.
+bool HasLightningLayers(std::string_view family);
+
 // Whether layers of a type rotate in the model's class; of most classes all do.
 bool TypeRotates(const Model& model, std::string_view layer_type);
 

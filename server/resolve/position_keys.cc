@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/resolve/rope_keys.h"
+
 namespace phasor::server {
 namespace {
 
@@ -32,7 +34,7 @@ constexpr PositionKey kKeys[] = {
 {"partial_rotary_factor", Nothing::kOne}, {"partial_rotary_factors"}, {"rotary_pct", Nothing::kOne},
 {"rope_pct", Nothing::kOne}, {"rotary_percent", Nothing::kOne}, {"rotary_emb_fraction", Nothing::kOne}, {"rotary_dim"},
 {"rotary_ndims"}, {"rope_dim"}, {"rope_head_dim"}, {"qk_rope_head_dim"}, {"rope_interleave"},
-{"rope_interleaved"}, {"rotary_emb_interleaved"}, {"rotary_emb_scale_base"}, {"rotary"}, {"rotary_emb"}, {"rotary_value"},
+{"rope_interleaved"}, {"rotary_emb_interleaved"}, {"rotary_emb_scale_base"}, {"rope"}, {"rotary"}, {"rotary_emb"}, {"rotary_value"},
 {"use_rotary_embedding"}, {"rope_rotate_half_dims"}, {"mrope_section"}, {"mrope_interleaved"}, {"xdrope_section"},
 {"position_id_per_seconds"}, {"attn_type_list"}, {"use_mem_rope"}, {"no_rope_layers"}, {"no_rope_layer_interval"}, {"nope_layers"},
 // Rotation: scaling, in a dict or beside it.
@@ -42,7 +44,8 @@ constexpr PositionKey kKeys[] = {
 {"initial_context_length"}, {"max_trained_positions"}, {"short_factor"}, {"long_factor"}, {"short_mscale"},
 {"long_mscale"}, {"low_freq_factor"}, {"high_freq_factor"}, {"beta_fast"}, {"beta_slow"}, {"mscale", Nothing::kOne},
 {"mscale_all_dim"}, {"mixed_b"}, {"attention_factor", Nothing::kOne}, {"attn_factor", Nothing::kOne},
-{"extrapolation_factor", Nothing::kOne}, {"extra_method"}, {"use_dynamic_ntk"},
+{"extrapolation_factor", Nothing::kOne}, {"extra_method"}, {"use_dynamic_ntk"}, {"rope_impl"}, {"rope_dail_config"},
+{"rope_hf_config"},
 // Queries scaled by their position.
 {"use_logn_attn"}, {"llama_4_scaling_beta"}, {"attn_temperature_tuning"}, {"attn_temperature_len", Nothing::kMinusOne},
 {"floor_scale"}, {"log_scaling_alpha"}, {"log_scaling_n_floor"},
@@ -119,7 +122,7 @@ bool Agrees(const JsonObject& object, std::string_view key, const std::vector<La
   using enum PositionKind;
   const bool yes = object.ValueText(key) == "true";
   if (key == "alibi" || key == "use_alibi") return yes && any({kAlibi});
-  if (key == "use_rotary_embedding" || key == "rotary_emb" || key == "rotary") {
+  if (key == "use_rotary_embedding" || key == "rotary_emb" || key == "rotary" || key == "rope") {
     return yes && any({kRope});
   }
   if (key.starts_with("use_abs") || key == "use_learned_position_embeddings") return yes && any({kLearned});
@@ -184,6 +187,38 @@ bool IsUnread(const JsonObject& object, const PositionKey& key, const Fields& wa
          !IsNothing(object, key) && !Agrees(object, key.name, out.layers);
 }
 
+// Objects of a model with keys of positions in them (MPT, DBRX).
+constexpr std::string_view kNestedDicts[] = {"attn_config"};
+
+// What MPT's code writes beside "rope": false or "alibi": false.
+bool IsUnusedDefault(const Model& model, const JsonObject& dict, std::string_view key) {
+  if (model.family->model_type != "mpt") return false;
+  Problems quiet;
+  const JsonObject at = dict.Reporting(&quiet);
+  const auto type_of = [&](std::string_view plain) {
+    return at.IsObject(key) && at.Object(key)->Reporting(&quiet).String("type").value_or(std::string(plain)) == plain;
+  };
+  return key == "rope_impl" || (key == "rope_theta" && dict.ValueText(key) == "10000") ||
+         (key == "alibi_bias_max" && dict.ValueText(key) == "8") || (key == "rope_dail_config" && type_of("original")) ||
+         (key == "rope_hf_config" && type_of("no_scaling"));
+}
+
+void AddNestedKeys(const Model& model, const Fields& warned, const ModelEncoding& out, std::vector<Note>& notes) {
+  const bool open = std::any_of(out.layers.begin(), out.layers.end(),
+                                [](const LayerEncoding& layer) { return layer.kind == PositionKind::kUnserved; });
+  if (open) return;  // what has no answer says why
+  for (const std::string_view name : kNestedDicts) {
+    if (!model.text.IsObject(name)) continue;
+    const JsonObject dict = *model.text.Object(name);
+    for (const PositionKey& key : kKeys) {
+      if (!IsUnread(dict, key, warned, out) || IsUnusedDefault(model, dict, key.name)) continue;
+      notes.push_back({dict.PathOf(key.name), absl::StrCat(dict.ValueText(key.name), " is not read: class ", model.type_name,
+                                                           " has no use for it there")});
+    }
+    for (Note& note : UnknownRopeKeys(dict)) notes.push_back(std::move(note));
+  }
+}
+
 }  // namespace
 
 bool IsPositionKey(std::string_view key) {
@@ -209,6 +244,7 @@ std::vector<Note> UnreadPositionKeys(const Model& model, const ModelEncoding& ou
                       model.family->model_type.empty() ? " is unknown, and what its other keys say has no use for it"
                                                        : " has no use for it here")});
   }
+  AddNestedKeys(model, warned, out, notes);
   return notes;
 }
 

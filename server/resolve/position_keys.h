@@ -17,7 +17,8 @@ bool IsPositionKey(std::string_view key);
 std::vector<std::string_view> PositionKeys();
 
 // A warning for every position key of the model with a value that means something, which its reader did not ask for and
-// which the answer does not agree with. To be called when the reader is done and nobody else has read the model's keys.
+// which the answer does not agree with, in the model's own object and in attn_config. To be called when the reader is done
+// and nobody else has read the model's keys.
 std::vector<Note> UnreadPositionKeys(const Model& model, const ModelEncoding& out);
 
 // The same for the objects around the language model, where its own object does not repeat the key. Left out is what

@@ -42,6 +42,54 @@ TEST(Defaults, FalconsOneKeyHead) {
   EXPECT_TRUE(HasNote(both.warnings, "num_kv_heads", "2 is not read: multi_query counts"));
 }
 
+TEST(Defaults, FalconsKeyHeadsByItsFlags) {
+  const LayerEncoding grouped =
+      First(Class("falcon", R"("new_decoder_architecture":true,"num_kv_heads":2,"multi_query":true)"));
+  EXPECT_EQ(grouped.num_kv_heads, 2);
+  EXPECT_FALSE(HasNote(grouped.warnings, "num_kv_heads"));
+  EXPECT_EQ(First(Class("falcon", R"("new_decoder_architecture":true)")).num_kv_heads, 4);
+  // Three numbers that the class's code cannot bring together.
+  EXPECT_TRUE(HasNote(First(Class("falcon", R"("multi_query":false,"num_kv_heads":2)")).warnings, "num_kv_heads",
+                      "2 counts; the class's code makes as many key heads as heads (4)"));
+  EXPECT_FALSE(HasNote(First(Class("falcon", R"("multi_query":false,"num_kv_heads":4)")).warnings, "num_kv_heads"));
+}
+
+// The code published with Falcon-40B and with Falcon-7B, before transformers had the class.
+TEST(Defaults, KeyHeadsOfFalconsFirstFiles) {
+  const LayerEncoding large = First(Class("RefinedWeb", R"("n_head_kv":2,"alibi":false)"));
+  EXPECT_EQ(large.num_kv_heads, 2);
+  EXPECT_FALSE(HasNote(large.warnings, "n_head_kv"));
+  EXPECT_FALSE(HasNote(large.defaults, "multi_query"));
+  EXPECT_EQ(First(Class("RefinedWeb", "")).num_kv_heads, 4);
+  const LayerEncoding both = First(Class("RefinedWeb", R"("n_head_kv":2,"multi_query":true)"));
+  EXPECT_EQ(both.num_kv_heads, 2);
+  EXPECT_TRUE(HasNote(both.warnings, "multi_query", "not read: n_head_kv counts"));
+  EXPECT_EQ(First(Class("RefinedWebModel", R"("multi_query":true)")).num_kv_heads, 1);
+  const LayerEncoding small = First(Class("RefinedWebModel", ""));
+  EXPECT_EQ(small.num_kv_heads, 4);
+  EXPECT_TRUE(HasNote(small.defaults, "multi_query", "false (default of class RefinedWebModel)"));
+  EXPECT_EQ(First(Class("RefinedWeb", R"("n_head_kv":2,"alibi":true)")).num_kv_heads, 2) << "with slopes too";
+}
+
+TEST(Defaults, TwoNamesForTheKeyHeads) {
+  const ModelEncoding two = Read(Class("falcon", R"("new_decoder_architecture":true,"num_kv_heads":2,"n_head_kv":4)"));
+  EXPECT_EQ(two.layers.front().num_kv_heads, 2);
+  EXPECT_TRUE(HasNote(two.warnings, "n_head_kv", "4 is not read: num_kv_heads 2 goes first"));
+  EXPECT_FALSE(HasNote(Read(Class("llama", R"("num_key_value_heads":2,"num_kv_heads":2)")).warnings, "num_kv_heads"));
+}
+
+TEST(Defaults, MptsKeyHeads) {
+  const auto mpt = [](std::string_view keys) {
+    return First(
+        Class("mpt", absl::StrCat(R"("attn_config":{"alibi":true,)", absl::string_view(keys.data(), keys.size()), "}")));
+  };
+  EXPECT_EQ(mpt(R"("attn_type":"multihead_attention")").num_kv_heads, 4);
+  EXPECT_EQ(mpt(R"("attn_type":"grouped_query_attention","kv_n_heads":2)").num_kv_heads, 2);
+  const LayerEncoding one = mpt(R"("attn_type":"multiquery_attention","kv_n_heads":2)");
+  EXPECT_EQ(one.num_kv_heads, 1);
+  EXPECT_TRUE(HasNote(one.warnings, "attn_config.kv_n_heads", "2 is not read: attn_type is multiquery_attention"));
+}
+
 TEST(Defaults, GptBigCodesOneKeyHead) {
   const LayerEncoding layer = First(Class("gpt_bigcode", ""));
   EXPECT_EQ(layer.num_kv_heads, 1);

@@ -70,6 +70,28 @@ TEST(Hybrids, ListsByOtherKeys) {
                           [](const Note& note) { return note.field == "attn_layer_indices"; }));
 }
 
+// The code published with MiniMax-Text-01, whose lightning layers do not rotate.
+TEST(Hybrids, MiniMaxText01) {
+  const ModelEncoding model = Read(
+      R"({"model_type":"minimax_text_01","architectures":["MiniMaxText01ForCausalLM"],"hidden_size":6144,
+          "num_attention_heads":64,"num_key_value_heads":8,"head_dim":128,"rotary_dim":64,"rope_theta":10000000,
+          "num_hidden_layers":8,"max_position_embeddings":10240000,"attn_type_list":[0,0,0,0,0,0,0,1]})");
+  ASSERT_EQ(model.layers.size(), 1u);
+  const LayerEncoding layer = LayerOf(model);
+  EXPECT_EQ(layer.layers, (std::vector<int64_t>{7}));
+  EXPECT_EQ(layer.num_kv_heads, 8);
+  EXPECT_EQ(RopeOf(layer).head_dim, 128);
+  EXPECT_EQ(RopeOf(layer).rotary_dim, 64);
+  EXPECT_EQ(*RopeOf(layer).base, 1e7);
+  EXPECT_TRUE(
+      HasNote(model.warnings, "attn_type_list", "7 layers of type linear_attention carry no positions of their own"));
+  EXPECT_TRUE(HasNote(model.warnings, "attn_type_list", "e^(-slope*distance)"));
+  EXPECT_FALSE(HasNote(model.warnings, "model_type"));
+  const ModelEncoding without = Read(R"({"model_type":"minimax_text_01","hidden_size":64,"num_attention_heads":4})");
+  EXPECT_TRUE(HasNote(without.warnings, "attn_type_list", "not given"));
+  EXPECT_EQ(ErrorField(R"({"model_type":"minimax_text_01","attn_type_list":[0,2]})"), "attn_type_list[1]");
+}
+
 TEST(LayerTypes, ANameThatNobodyKnowsIsAWarning) {
   const ModelEncoding model = Read(R"({"model_type":"gemma3_text","num_hidden_layers":2,"layer_types":["foo","foo"]})");
   EXPECT_TRUE(std::any_of(model.warnings.begin(), model.warnings.end(), [](const Note& note) {

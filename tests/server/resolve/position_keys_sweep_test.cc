@@ -58,6 +58,7 @@ bool MayAgree(std::string_view key, std::string_view value) {
   constexpr std::string_view kFlags[] = {"alibi",
                                          "use_alibi",
                                          "relative_attention",
+                                         "rope",
                                          "rotary",
                                          "rotary_emb",
                                          "use_rotary_embedding",

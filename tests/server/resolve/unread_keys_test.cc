@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "server/resolve/position_keys.h"
 #include "tests/server/resolve/resolve_testing.h"
 
 namespace phasor::server {
@@ -51,10 +52,67 @@ TEST(UnreadKeys, AreSaidWithTheirValue) {
   }
 }
 
-TEST(UnreadKeys, AListOfAttentionTypesIsReadByItsClassAlone) {
+TEST(UnreadKeys, AListOfAttentionTypesIsReadByItsClassesAlone) {
   const std::string list = R"("num_hidden_layers": 2, "attn_type_list": [0, 1])";
-  EXPECT_TRUE(HasNote(Read(Class("minimax_text_01", list)).warnings, "attn_type_list", "is not read"));
+  EXPECT_TRUE(HasNote(Read(Class("llama", list)).warnings, "attn_type_list", "is not read"));
   EXPECT_FALSE(HasNote(Read(Class("minimax", list)).warnings, "attn_type_list", "is not read"));
+  EXPECT_FALSE(HasNote(Read(Class("minimax_text_01", list)).warnings, "attn_type_list", "is not read"));
+}
+
+// The same inside attn_config, which MPT and DBRX have.
+TEST(UnreadKeys, InsideAttnConfig) {
+  const auto nested = [](std::string_view model_type, std::string_view keys) {
+    return Read(Class(model_type, absl::StrCat("\"attn_config\":{", absl::string_view(keys.data(), keys.size()), "}")))
+        .warnings;
+  };
+  EXPECT_TRUE(HasNote(nested("dbrx", R"("rope_theta":1e4,"rope_scaling":{"type":"linear","factor":4})"),
+                      "attn_config.rope_scaling", "an object is not read: class dbrx"));
+  EXPECT_TRUE(HasNote(nested("dbrx", R"("alibi":true)"), "attn_config.alibi", "true is not read"));
+  EXPECT_TRUE(HasNote(nested("dbrx", R"("rope_thetta":5e5)"), "attn_config.rope_thetta", "no class has such a key"));
+  EXPECT_TRUE(HasNote(nested("mpt", R"("rope_theta":5e5)"), "attn_config.rope_theta", "500000 is not read: class mpt"));
+  EXPECT_TRUE(HasNote(nested("mpt", R"("rope_hf_config":{"type":"linear","factor":4})"), "attn_config.rope_hf_config"));
+  EXPECT_TRUE(
+      HasNote(nested("mpt", R"("alibi":false,"alibi_bias_max":16)"), "attn_config.alibi_bias_max", "16 is not read"));
+  EXPECT_TRUE(HasNote(nested("mpt", R"("use_logn_attn":true)"), "attn_config.use_logn_attn", "true is not read"));
+  EXPECT_TRUE(HasNote(nested("llama", R"("rope_theta":5e5)"), "attn_config.rope_theta", "class llama"));
+  // What is read, what means nothing, and what the class's own code writes into every file.
+  EXPECT_TRUE(nested("dbrx", R"("rope_theta":5e5,"kv_n_heads":2,"clip_qkv":8,"alibi":false)").empty());
+  EXPECT_TRUE(nested("mpt", R"("alibi":true,"alibi_bias_max":8,"qk_ln":false,"softmax_scale":null,"rope":false,
+      "rope_theta":10000,"rope_impl":"dail","rope_dail_config":{"type":"original","pos_idx_in_fp32":true},
+      "rope_hf_config":{"type":"no_scaling","factor":1.0})")
+                  .empty());
+  EXPECT_FALSE(HasNote(nested("mpt", R"("alibi":false,"alibi_bias_max":8)"), "attn_config.alibi_bias_max"));
+  // What has no answer says why, and its other keys wait for that.
+  EXPECT_FALSE(HasNote(nested("mpt", R"("alibi":false,"rope":true,"rope_theta":5e5)"), "attn_config.rope_theta"));
+}
+
+// The numbers that the two classes read from there.
+std::string NumbersOf(const CanonicalSpec& spec) {
+  if (const auto* rope = std::get_if<RopeSpec>(&spec.spec)) return absl::StrCat(rope->base.value_or(0));
+  const auto* alibi = std::get_if<AlibiSpec>(&spec.spec);
+  return alibi != nullptr ? absl::StrCat(alibi->max_bias.value_or(0)) : "";
+}
+
+TEST(UnreadKeys, NoneInsideAttnConfigIsSilent) {
+  for (const char* model_type : {"mpt", "dbrx"}) {
+    const auto words = [&](const std::string& keys) {
+      const auto model = ReadModelConfig(Class(model_type, absl::StrCat("\"attn_config\":{", keys, "}")));
+      std::string text = model.ok() ? "" : "refused";
+      if (!model.ok()) return text;
+      for (const Note& note : model->warnings) absl::StrAppend(&text, note.field, note.message);
+      for (const LayerEncoding& layer : model->layers) {
+        for (const Note& note : layer.warnings) absl::StrAppend(&text, note.field, note.message);
+        absl::StrAppend(&text, static_cast<int>(layer.kind), layer.unserved, layer.spec ? NumbersOf(*layer.spec) : "");
+      }
+      return text;
+    };
+    const std::string before = words("");
+    for (const std::string_view key : PositionKeys()) {
+      if (key == "rope_impl" || key == "alibi") continue;  // either does the same; MPT's ALiBi is its default
+      EXPECT_NE(words(absl::StrCat("\"", absl::string_view(key.data(), key.size()), "\":17")), before)
+          << model_type << " " << key;
+    }
+  }
 }
 
 TEST(UnreadKeys, WhatMeansNothingIsNoWarning) {
