@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+
+#include "kernels/program/window_bias.h"
 
 namespace phasor::server {
 namespace {
@@ -65,6 +68,26 @@ MemoryUse UseOf(const PlannedLayer& layer, const HeldForm& form) {
   return use;
 }
 
+// Rows of a table that positions choose from, less those in front of position 0; 0: any position has numbers. Tables that
+// a configuration names for something else than the tokens of a sequence ("x_embedding", "query_embedding") have their own.
+int64_t PositionsOf(const PlannedLayer& layer) {
+  const std::string_view last = std::string_view(layer.layer_type).substr(layer.layer_type.rfind('.') + 1);  // npos + 1 = 0
+  if (last.ends_with("_embedding")) return 0;
+  if (const auto* learned = std::get_if<LearnedSpec>(&layer.spec.spec)) {
+    return std::max<int64_t>(0, learned->num_positions - learned->position_offset.value_or(0));
+  }
+  const auto traits = layer.lacks_weights ? std::nullopt : TraitsOf(layer.spec.spec);
+  return traits ? std::min(traits->query_rows, traits->key_rows) : 0;
+}
+
+// What to say where more positions are asked for than there are rows; else empty.
+std::string TooFewRows(const PlannedLayer& layer, const Load& load) {
+  const int64_t positions = PositionsOf(layer);
+  if (positions == 0 || load.keys <= positions) return "";
+  return absl::StrCat("there are rows for positions 0 to ", positions - 1, " only: ", load.keys - positions, " of the ",
+                      load.keys, " positions asked for have none, and calls that name them are refused.");
+}
+
 class Planner {
  public:
   explicit Planner(const Load& load) : load_(load) {}
@@ -75,12 +98,14 @@ class Planner {
     if (!resolved.ok()) return AddWeightsOnly(layer);
     std::vector<HeldForm> forms = FormsOf(layer.spec.spec, resolved->plan, load_);
     if (forms.empty()) return AddWeightsOnly(layer);
+    const std::string missing = TooFewRows(layer, load_);
     const auto [first, is_new] = same_.try_emplace(PlanKey(resolved->plan), layer.layer_type);
     for (const HeldForm& form : forms) {
       MemoryUse use = UseOf(layer, form);
       if (!is_new && use.cached_bytes > 0)
         absl::StrAppend(&use.note, " The same numbers as ", first->second, ": kept once.");
       use.advised = &form == &forms.front();
+      if (use.advised && !missing.empty()) absl::StrAppend(&use.note, " Note: ", missing);
       plan_.uses.push_back(std::move(use));
     }
     if (is_new) cached_ += forms.front().cached_bytes;
@@ -89,6 +114,7 @@ class Planner {
                              std::holds_alternative<MixedAnglePlan>(resolved->plan);
     if (by_position) axes_ = std::max(axes_, angles == nullptr ? 1 : angles->axes);
     Advise(AdviceOn(layer, forms));
+    if (!missing.empty()) Advise(Subject(layer) + missing);
   }
 
   MemoryPlan Finish() {
@@ -110,9 +136,12 @@ class Planner {
     use.note = layer.weight_elements > 0
                    ? "Numbers of the checkpoint. Terms of the scores hold no bias: each call needs queries and keys."
                    : "Numbers of the checkpoint; neither the spec nor the configuration says how many.";
+    const std::string missing = TooFewRows(layer, load_);
+    if (!missing.empty()) absl::StrAppend(&use.note, " Note: ", missing);
     plan_.uses.push_back(std::move(use));
     Advise(absl::StrCat(Subject(layer), "upload the checkpoint's numbers",
                         layer.weight_elements > 0 ? absl::StrCat(", ", BytesText(plan_.uses.back().bytes)) : "", ", once."));
+    if (!missing.empty()) Advise(Subject(layer) + missing);
   }
 
   // Positions of every query, where they do not simply follow one another.

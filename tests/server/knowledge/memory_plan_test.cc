@@ -13,6 +13,7 @@ namespace phasor::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 PlannedLayer LayerOf(const EncodingSpec& spec, std::string layer_type = "", int64_t layers = 0) {
   return {std::move(layer_type), Canonicalize(spec).value(), layers, 0};
@@ -149,6 +150,26 @@ TEST(MemoryPlan, AbsoluteEncodings) {
   EXPECT_EQ(UseOf(sinusoids, "table", "rows").bytes, 1500.0 * 512 * 4);
   EXPECT_EQ(UseOf(sinusoids, "table", "rows").cached_bytes, 4096.0 * 512 * 4);
   EXPECT_EQ(UseOf(PlanOf(GridOf(768, {14, 14}), LoadOf(196, 196)), "table", "rows").bytes, 196.0 * 768 * 4);
+}
+
+TEST(MemoryPlan, LengthsBeyondATableAreSaid) {
+  LearnedSpec opt = LearnedOf(2050, 768);
+  opt.position_offset = 2;
+  constexpr char kMissing[] = "there are rows for positions 0 to 2047 only: 2048 of the 4096 positions asked for have none";
+  const MemoryPlan beyond = PlanOf(opt, LoadOf(1, 4096));
+  EXPECT_THAT(beyond.advice, HasSubstr(kMissing));
+  EXPECT_THAT(UseOf(beyond, "weights", "as uploaded").note, HasSubstr(kMissing));
+  EXPECT_THAT(PlanOf(opt, LoadOf(1, 2048)).advice, Not(HasSubstr("have none")));
+  // Without the table's numbers, as in a configuration.
+  PlannedLayer layer = LayerOf(opt, "decoder");
+  layer.lacks_weights = true;
+  const MemoryPlan unread = PlanMemoryUse({layer}, LoadOf(1, 4096));
+  EXPECT_THAT(unread.advice, HasSubstr(absl::StrCat("decoder: ", kMissing)));
+  EXPECT_THAT(UseOf(unread, "weights", "as uploaded", "decoder").note, HasSubstr(kMissing));
+  // Coordinates of boxes are no positions.
+  layer.layer_type = "x_embedding";
+  EXPECT_THAT(PlanMemoryUse({layer}, LoadOf(1, 4096)).advice, Not(HasSubstr("have none")));
+  EXPECT_THAT(PlanOf(SinusoidsOf(512), LoadOf(1, 1 << 20)).advice, Not(HasSubstr("have none")));
 }
 
 TEST(MemoryPlan, CoordinatesOfSeveralAxes) {
