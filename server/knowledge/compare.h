@@ -63,7 +63,8 @@ struct Comparison {
   std::optional<double> max_ulps;
   std::optional<ScoreEffect> scores;
   Transformation transformation;
-  double future_difference = 0;  // biases of two specs: largest difference at distances 1 … 256, after the query
+  // Biases of two specs: largest difference at distances 1 … 256, after the query; fewer where there are very many heads.
+  double future_difference = 0;
   // Biases that depend on the query: largest difference for other queries than the last one, after scaling and reordering as
   // `transformation` says.
   double other_queries_difference = 0;

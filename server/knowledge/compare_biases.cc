@@ -70,9 +70,10 @@ std::string HowToShiftBias(int64_t shift, bool constant) {
 
 absl::StatusOr<double> FutureDifference(const Backend& backend, const Side& a, const Side& b) {
   if (!ByDistance(a) || !ByDistance(b) || !a.resolved || !b.resolved) return 0;
-  const auto x = DistancesOf(backend, a, 1, kFutureDistances, DType::kF64);
+  const int64_t count = std::clamp<int64_t>(kMaxComparedEntries / a.columns, 1, kFutureDistances);
+  const auto x = DistancesOf(backend, a, 1, count, DType::kF64);
   if (!x.ok()) return x.status();
-  const auto y = DistancesOf(backend, b, 1, kFutureDistances, DType::kF64);
+  const auto y = DistancesOf(backend, b, 1, count, DType::kF64);
   if (!y.ok()) return y.status();
   double largest = 0;
   for (size_t i = 0; i < x->values.size(); ++i) largest = std::max(largest, std::abs(x->values[i] - y->values[i]));

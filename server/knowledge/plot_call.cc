@@ -43,8 +43,9 @@ absl::Status CheckRequest(const v1::PlotRequest& request) {
   return absl::OkStatus();
 }
 
-PlotSettings SettingsOf(const v1::PlotRequest& request) {
+PlotSettings SettingsOf(const KnowledgeContext& context, const v1::PlotRequest& request) {
   PlotSettings settings;
+  settings.cancel = context.cancel;
   settings.title = request.title();
   if (request.width() > 0) settings.width = static_cast<double>(request.width());
   settings.trained_length = request.trained_length();
@@ -52,13 +53,14 @@ PlotSettings SettingsOf(const v1::PlotRequest& request) {
   return settings;
 }
 
-absl::StatusOr<Picture> Draw(const Backend& backend, const v1::PlotRequest& request, const Side& a, const Side* b) {
+absl::StatusOr<Picture> Draw(const KnowledgeContext& context, const v1::PlotRequest& request, const Side& a, const Side* b) {
+  const Backend& backend = context.backend;
   std::optional<int64_t> first;
   if (request.first_position() > 0) first = request.first_position();
   const bool map = request.kind() == v1::PLOT_KIND_TABLE || request.kind() == v1::PLOT_KIND_SIMILARITY;
   const auto window = ChooseWindow(a, b, first, request.count(), map ? kDefaultMapRows : kDefaultRows);
   if (!window.ok()) return window.status();
-  const PlotSettings settings = SettingsOf(request);
+  const PlotSettings settings = SettingsOf(context, request);
   switch (request.kind()) {
     case v1::PLOT_KIND_TABLE:
       return PlotTable(backend, a, *window, settings);
@@ -85,11 +87,11 @@ absl::StatusOr<v1::PlotResponse> Plot(const KnowledgeContext& context, const v1:
   if (request.kind() == v1::PLOT_KIND_DIFFERENCE) {
     const auto sides = ReadSides(request.subject(), "subject", request.other(), "other", length, context.limits);
     if (!sides.ok()) return sides.status();
-    picture = Draw(context.backend, request, sides->a, &sides->b);
+    picture = Draw(context, request, sides->a, &sides->b);
   } else {
     const auto side = ReadSide(request.subject(), "subject", length, context.limits, nullptr);
     if (!side.ok()) return side.status();
-    picture = Draw(context.backend, request, *side, nullptr);
+    picture = Draw(context, request, *side, nullptr);
   }
   if (!picture.ok()) return AtSide(request.subject(), "subject", picture.status());
   v1::PlotResponse response;

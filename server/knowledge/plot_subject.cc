@@ -9,23 +9,11 @@
 #include "absl/strings/str_format.h"
 
 #include "server/knowledge/axis.h"
+#include "server/knowledge/plot_parts.h"
+#include "server/knowledge/side_heads.h"
 
 namespace phasor::server {
 namespace {
-
-std::string Short(double value) { return absl::StrFormat("%.4g", value); }
-
-std::string NameOf(const Side& side) {
-  const std::string_view name = side.from_spec ? SchemeOf(side.spec->spec).name : "table";
-  return absl::StrCat(std::string(name), ", ", side.columns, " ", std::string(ColumnName(side.family)),
-                      side.columns == 1 ? "" : "s");
-}
-
-std::string TitleOf(const PlotSettings& settings, std::string_view what, const Side& side) {
-  return settings.title.empty() ? absl::StrCat(std::string(what), ": ", NameOf(side)) : settings.title;
-}
-
-std::string WindowOf(const RowWindow& window) { return absl::StrCat(window.first, " to ", window.first + window.count - 1); }
 
 // Both halves side by side.
 Grid Joined(const Entries& e) {
@@ -55,18 +43,6 @@ std::string BlocksOf(const Shrunk& shrunk, std::string_view row, std::string_vie
                       shrunk.columns_per_cell == 1 ? "" : "s", ".");
 }
 
-std::vector<Mark> MarksOf(const PlotSettings& settings) {
-  std::vector<Mark> marks;
-  if (settings.trained_length > 0) {
-    marks.push_back(
-        {static_cast<double>(settings.trained_length), absl::StrCat("trained length ", settings.trained_length)});
-  }
-  if (settings.wanted_length > 0) {
-    marks.push_back({static_cast<double>(settings.wanted_length), absl::StrCat("wanted length ", settings.wanted_length)});
-  }
-  return marks;
-}
-
 // The last distance at which a curve is at least half of its first value before it first falls below.
 int64_t HalfDistance(const Curve& curve) {
   for (size_t i = 0; i < curve.y.size(); ++i) {
@@ -77,19 +53,30 @@ int64_t HalfDistance(const Curve& curve) {
 
 const AnglePlan* FrequenciesOf(const Side& side) { return side.angles(); }
 
+// "head", or "head (256 of 65536 are drawn, evenly spaced)".
+std::string HeadAxis(int64_t drawn, int64_t heads) {
+  return drawn == heads ? "head" : absl::StrCat("head (", drawn, " of ", heads, " are drawn, evenly spaced)");
+}
+
 }  // namespace
 
 absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window,
                                   const PlotSettings& settings) {
-  const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
-  if (!entries.ok()) return entries.status();
-  const Grid all = Joined(*entries);
-  Shrunk shrunk = Shrink(all);
   const bool bias = side.family == Family::kBias, window_bias = side.family == Family::kWindow;
+  const bool sampled = bias && side.columns > kMaxCells;
+  const auto entries = sampled ? Entries() : EntriesInBlocks(backend, side, window, settings);
+  if (!entries.ok()) return entries.status();
+  const auto heads =
+      sampled ? EntriesOfHeads(backend, side, EvenIndices(side.columns, kMaxCells), window.first, window.count, settings.cancel)
+              : Joined(*entries);
+  if (!heads.ok()) return heads.status();
+  const Grid& all = *heads;
+  Shrunk shrunk = Shrink(all);
   const bool both = all.columns == 2 * side.columns && side.family != Family::kTable;
   HeatMap map;
   map.first_y = static_cast<double>(window.first);
-  map.step_x = static_cast<double>(shrunk.columns_per_cell);
+  map.step_x = sampled ? static_cast<double>(side.columns) / static_cast<double>(all.columns)
+                       : static_cast<double>(shrunk.columns_per_cell);
   map.step_y = static_cast<double>(shrunk.rows_per_cell);
   map.range = LargestOf(shrunk.cells);
   if (map.range == 0) map.range = 1;
@@ -98,7 +85,7 @@ absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, cons
   map.text.y_title = bias          ? "distance from key to query (positions)"
                      : window_bias ? "row of the window's table"
                                    : "position";
-  map.text.x_title = std::string(ColumnName(side.family));
+  map.text.x_title = bias ? HeadAxis(all.columns, side.columns) : std::string(ColumnName(side.family));
   if (both)
     map.text.x_title =
         absl::StrCat("column: cos of ", map.text.x_title, "s 0 to ", side.columns - 1, ", then sin of the same");
@@ -106,12 +93,13 @@ absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, cons
   const double cells_high = *std::max_element(shrunk.cells.values.begin(), shrunk.cells.values.end());
   const double cells_low = *std::min_element(shrunk.cells.values.begin(), shrunk.cells.values.end());
   map.text.description =
-      absl::StrCat("Heat map of ", NameOf(side), ": ",
+      absl::StrCat("Heat map of ", NameWithWidth(side), ": ",
                    bias          ? "distances "
                    : window_bias ? "rows "
                                  : "positions ",
-                   WindowOf(window), " from top to bottom, ", all.columns, " columns from left to right. Values from ",
-                   Short(cells_low), " to ", Short(cells_high), ". ",
+                   WindowText(window), " from top to bottom, ", all.columns,
+                   sampled ? absl::StrCat(" of ", side.columns, " heads, evenly spaced,") : " columns",
+                   " from left to right. Values from ", ShortNumber(cells_low), " to ", ShortNumber(cells_high), ". ",
                    BlocksOf(shrunk,
                             bias          ? "distance"
                             : window_bias ? "row"
@@ -125,7 +113,7 @@ absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side,
                                        const PlotSettings& settings) {
   if (side.family == Family::kBias || side.family == Family::kWindow)
     return MakeSpecError("", std::string(Name(side.family)), "a rotation or a table of rows");
-  const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
+  const auto entries = EntriesInBlocks(backend, side, window, settings);
   if (!entries.ok()) return entries.status();
   const Grid all = Joined(*entries);
   const int64_t step = (window.count + kMaxCells - 1) / kMaxCells, cells = (window.count + step - 1) / step;
@@ -133,6 +121,7 @@ absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side,
   map.cells = {cells, cells, std::vector<double>(static_cast<size_t>(cells * cells))};
   double apart = -1e300;  // largest product of two different rows
   for (int64_t i = 0; i < cells; ++i) {
+    if (absl::Status status = CheckCancel(settings); !status.ok()) return status;
     for (int64_t j = 0; j <= i; ++j) {
       double product = 0;
       for (int64_t c = 0; c < all.columns; ++c) product += all.at(i * step, c) * all.at(j * step, c);
@@ -146,10 +135,11 @@ absl::StatusOr<Picture> PlotSimilarity(const Backend& backend, const Side& side,
   map.legend = "dot product of two rows";
   map.text.title = TitleOf(settings, "Similarity of positions", side);
   map.text.x_title = map.text.y_title = "position";
-  map.text.description = absl::StrCat("Dot products of the rows of ", NameOf(side), ", positions ", WindowOf(window),
-                                      step > 1 ? absl::StrCat(", of which one in ", step, " is shown") : "",
-                                      ". A position with itself: ", Short(map.cells.at(0, 0)));
-  if (cells > 1) absl::StrAppend(&map.text.description, "; two different ones: at most ", Short(apart));
+  map.text.description =
+      absl::StrCat("Dot products of the rows of ", NameWithWidth(side), ", positions ", WindowText(window),
+                   step > 1 ? absl::StrCat(", of which one in ", step, " is shown") : "",
+                   ". A position with itself: ", ShortNumber(map.cells.at(0, 0)));
+  if (cells > 1) absl::StrAppend(&map.text.description, "; two different ones: at most ", ShortNumber(apart));
   map.text.description += ".";
   return DrawHeatMap(map, settings.width);
 }
@@ -171,11 +161,11 @@ absl::StatusOr<Picture> PlotWavelengths(const Side& side, const PlotSettings& se
   chart.text.y_title = "wavelength (positions per turn)";
   const auto [low, high] = std::minmax_element(chart.wavelengths.begin(), chart.wavelengths.end());
   std::string& text = chart.text.description;
-  text =
-      absl::StrCat("Wavelength of each of the ", plan->pairs(), " ", unit, "s of ",
-                   std::string(side.from_spec ? SchemeOf(side.spec->spec).name : "the table"),
-                   " on a logarithmic axis: from ", Short(*low), " to ",
-                   std::isfinite(*high) ? absl::StrCat(Short(*high), " positions per turn.") : unit + "s that stand still.");
+  text = absl::StrCat(
+      "Wavelength of each of the ", plan->pairs(), " ", unit, "s of ",
+      std::string(side.from_spec ? SchemeOf(side.spec->spec).name : "the table"), " on a logarithmic axis: from ",
+      ShortNumber(*low), " to ",
+      std::isfinite(*high) ? absl::StrCat(ShortNumber(*high), " positions per turn.") : unit + "s that stand still.");
   for (const auto& [name, length] : {std::pair("trained", chart.trained), std::pair("wanted", chart.wanted)}) {
     if (length > 0) {
       absl::StrAppend(&text, " ", CountUnfinished(chart.wavelengths, length), " of them never complete a turn within the ",
@@ -191,7 +181,7 @@ absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, cons
   if (side.family != Family::kRotation || side.angles() == nullptr) {
     return MakeSpecError("", std::string(side.table_type ? "a table" : Name(side.family)), "a rotation's spec, or a bias");
   }
-  const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
+  const auto entries = EntriesInBlocks(backend, side, window, settings);
   if (!entries.ok()) return entries.status();
   CurveChart chart;
   Curve curve{"mean over pairs", {}, {}};
@@ -212,69 +202,12 @@ absl::StatusOr<Picture> PlotDecay(const Backend& backend, const Side& side, cons
   chart.text.x_title = "distance from key to query (positions)";
   chart.text.y_title = "mean over pairs of A²·cos(distance·inv_freq)";
   const int64_t half = HalfDistance(curve);
-  chart.text.description = absl::StrCat("Score of a query and an equal key by their distance, ", WindowOf(window),
-                                        ", under ", NameOf(side), ": ", Short(curve.y.front()), " at ", window.first,
-                                        half >= 0 ? absl::StrCat(", less than half of it first at ", half) : "", ", lowest ",
-                                        Short(lowest), " at ", lowest_at, ", ", Short(curve.y.back()), " at the end.");
-  chart.curves.push_back(std::move(curve));
-  return DrawCurves(chart, settings.width);
-}
-
-absl::StatusOr<Picture> PlotBias(const Backend& backend, const Side& side, const RowWindow& window,
-                                 const PlotSettings& settings) {
-  if (side.family != Family::kBias) return MakeSpecError("", std::string(Name(side.family)), "a bias by distance");
-  const auto entries = EntriesOf(backend, side, window.first, window.count, DType::kF64);
-  if (!entries.ok()) return entries.status();
-  CurveChart chart;
-  chart.ordered = true;
-  const int64_t shown = std::min(side.columns, kMaxCurves);
-  for (int64_t i = 0; i < shown; ++i) {
-    const int64_t head = shown > 1 ? i * (side.columns - 1) / (shown - 1) : 0;
-    Curve curve{absl::StrCat("head ", head), {}, {}};
-    for (int64_t row = 0; row < window.count; ++row) {
-      curve.x.push_back(static_cast<double>(window.first + row));
-      curve.y.push_back(entries->first.at(row, head));
-    }
-    chart.curves.push_back(std::move(curve));
-  }
-  chart.marks = MarksOf(settings);
-  chart.text.title = TitleOf(settings, "Bias by distance", side);
-  chart.text.x_title = "distance from key back to query (positions)";
-  chart.text.y_title = "bias added to the score";
-  const auto last = [&](const Curve& curve) { return absl::StrCat(Short(curve.y.back()), " for ", curve.label); };
   chart.text.description =
-      absl::StrCat("Bias of ", NameOf(side), " by distance, ", WindowOf(window), ", a curve for ",
-                   shown < side.columns ? absl::StrCat(shown, " of ", side.columns) : "each",
-                   shown < side.columns ? " heads" : " head", ". At the end: ", last(chart.curves.front()));
-  if (shown > 1) absl::StrAppend(&chart.text.description, ", ", last(chart.curves.back()));
-  chart.text.description += ".";
-  return DrawCurves(chart, settings.width);
-}
-
-absl::StatusOr<Picture> PlotDifference(const Backend& backend, const Side& a, const Side& b, const RowWindow& window,
-                                       const PlotSettings& settings) {
-  const auto comparison = Compare(backend, a, b, window, 0, nullptr);
-  if (!comparison.ok()) return comparison.status();
-  CurveChart chart;
-  chart.log_x = window.count > 64;
-  chart.log_y = true;
-  Curve largest{"largest", {}, {}}, rms{"root mean square", {}, {}};
-  for (const DifferenceAt& at : comparison->by_position) {
-    const double x = std::abs(static_cast<double>(at.index));
-    largest.x.push_back(x);
-    largest.y.push_back(at.max > 0 ? at.max : std::nan(""));
-    rms.x.push_back(x);
-    rms.y.push_back(at.rms > 0 ? at.rms : std::nan(""));
-  }
-  rms.label = "rms";
-  chart.curves = {std::move(largest), std::move(rms)};
-  chart.marks = MarksOf(settings);
-  chart.text.title = settings.title.empty() ? absl::StrCat("Difference: ", NameOf(a), " and ", NameOf(b)) : settings.title;
-  chart.text.x_title = a.family == Family::kBias     ? "distance from key to query (positions)"
-                       : a.family == Family::kWindow ? "row of the window's table"
-                                                     : "position";
-  chart.text.y_title = absl::StrCat("difference over all ", std::string(ColumnName(a.family)), "s");
-  chart.text.description = comparison->verdict;
+      absl::StrCat("Score of a query and an equal key by their distance, ", WindowText(window), ", under ",
+                   NameWithWidth(side), ": ", ShortNumber(curve.y.front()), " at ", window.first,
+                   half >= 0 ? absl::StrCat(", less than half of it first at ", half) : "", ", lowest ", ShortNumber(lowest),
+                   " at ", lowest_at, ", ", ShortNumber(curve.y.back()), " at the end.");
+  chart.curves.push_back(std::move(curve));
   return DrawCurves(chart, settings.width);
 }
 

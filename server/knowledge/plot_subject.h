@@ -18,11 +18,16 @@ struct PlotSettings {
   std::string title;  // empty: made from the subject
   double width = kDefaultPlotWidth;
   int64_t trained_length = 0, wanted_length = 0;  // 0: not marked
+  const CancelFlag* cancel = nullptr;             // looked at between pieces of work
 };
 
-// All errors are those of EntriesOf, or a SpecError without a field that says which subjects the picture takes.
+// Heads of a bias beyond which a picture of two differences is of kMaxCells of them.
+inline constexpr int64_t kMaxHeadsCompared = 4096;
 
-// Positions by columns; of rotations the cosines, then the sines; of biases distances by heads.
+// Of more heads than a picture can show, evenly spaced ones are made and drawn; axis and description say how many of how many.
+// All errors are those of EntriesOf, CANCELLED, or a SpecError without a field that says which subjects the picture takes.
+
+// Positions by columns; of rotations the cosines, then the sines; of biases distances by up to kMaxCells heads.
 absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window,
                                   const PlotSettings& settings);
 // Dot products of rows, of up to kMaxCells evenly spaced positions.
