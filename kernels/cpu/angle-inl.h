@@ -45,6 +45,16 @@ HWY_INLINE VD FmaSub(VD a, VD b, VD c) {
 #endif
 }
 
+// c − a·b, likewise; of f32 too.
+template <class V>
+HWY_INLINE V NegFma(V a, V b, V c) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(hn::DFromV<V>(), std::fma(-hn::GetLane(a), hn::GetLane(b), hn::GetLane(c)));
+#else
+  return hn::NegMulAdd(a, b, c);
+#endif
+}
+
 // To f32, to nearest even; infinite beyond its range. (To 32 bits, Highway's own narrowing rounds well on its vector
 // targets.)
 HWY_INLINE VF ToF32(VD v) {

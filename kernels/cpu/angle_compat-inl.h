@@ -32,25 +32,36 @@ inline constexpr int kTogether = 4;  // vectors of a row worked on side by side
 
 HWY_INLINE VD ToF64(VF v) { return hn::PromoteTo(DD(), v); }
 
-// e^(i·angle), each component within kCompatBound, relative, for 2^-120 < |angle| < 2^31 or 0.
-template <int kCount>
-HWY_INLINE void EvaluateCompat(const VF (&angle)[kCount], Complex (&z)[kCount]) {
+// An angle as quarter turns: a whole number of them, of which the low bits count, and the rest, |rest| ≤ 1/2 and a little.
+struct QuarterTurns {
+  VU64 quarter;
+  VD rest;
+};
+HWY_INLINE QuarterTurns ReduceAngle(VD angle) {
   const DD d;
   const VD two_over_pi = hn::Set(d, 0x1.45f306dc9c883p-1);
   const VD two_over_pi_low = hn::Set(d, -0x1.6b01ec5417056p-55);
   // Adding 1.5·2^52 rounds to a whole number, whose low bits are then those of the sum.
   const VD magic = hn::Set(d, 0x1.8p52);
-  VD sum[kCount], rest[kCount];
+  const VD sum = Fma(angle, two_over_pi, magic);
+  const VD n = hn::Sub(sum, magic);
+  return QuarterTurns{hn::BitCast(DU64(), sum), Fma(angle, two_over_pi_low, FmaSub(angle, two_over_pi, n))};
+}
+
+// e^(i·angle), each component within kCompatBound, relative, for 2^-120 < |angle| < 2^31 or 0.
+template <int kCount>
+HWY_INLINE void EvaluateCompat(const VF (&angle)[kCount], Complex (&z)[kCount]) {
+  VD rest[kCount];
+  VU64 quarter[kCount];
   HWY_UNROLL(4)
   for (int v = 0; v < kCount; ++v) {
-    const VD a = ToF64(angle[v]);
-    sum[v] = Fma(a, two_over_pi, magic);
-    const VD n = hn::Sub(sum[v], magic);
-    rest[v] = Fma(a, two_over_pi_low, FmaSub(a, two_over_pi, n));
+    const QuarterTurns turns = ReduceAngle(ToF64(angle[v]));
+    rest[v] = turns.rest;
+    quarter[v] = turns.quarter;
   }
   SinCosFast(rest, z);
   HWY_UNROLL(4)
-  for (int v = 0; v < kCount; ++v) z[v] = TurnByQuarters(z[v], hn::BitCast(DU64(), sum[v]));
+  for (int v = 0; v < kCount; ++v) z[v] = TurnByQuarters(z[v], quarter[v]);
 }
 
 // Decides the entries of one vector of a row by bounds that hold for every value.

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/angle-inl.h"
 #include "kernels/cpu/angle_compat-inl.h"
+#include "kernels/cpu/angle_compat_range-inl.h"
 #include "kernels/cpu/angle_kernels.h"
 #include "kernels/cpu/angle_repair.h"
 #include "kernels/cpu/angle_rounding-inl.h"
@@ -100,11 +101,84 @@ bool RunCompat(const AngleJob& job) {
   return done;
 }
 
+// The same of consecutive whole positions.
+template <typename T, bool kStream, bool kInverse>
+bool RunCompatRange(const AngleJob& job) {
+  CompatChunk chunk;
+  CompatRange range;
+  HWY_ALIGN float cos_values[kCompatPass * kChunk];
+  HWY_ALIGN float sin_values[kCompatPass * kChunk];
+  HWY_ALIGN T cos_row[kChunk];
+  HWY_ALIGN T sin_row[kChunk];
+  const float factor = job.plan->attention_factor_f32;
+  const bool plain = std::is_same_v<T, float> && factor == 1;
+  const bool direct = plain && !kStream && job.cos != nullptr && job.sin != nullptr && job.pairs % kLanes == 0;
+  RowOutput<kStream> cos(job.cos, job, !direct), sin(job.sin, job, !direct);
+  const auto write = [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+    for (int64_t r = 0; r < count; ++r) {
+      const float* cos_from = cos_values + r * kChunk;
+      const float* sin_from = sin_values + r * kChunk;
+      if (plain) {
+        cos.Write(cos_from, row + r, 1, column, columns);
+        sin.Write(sin_from, row + r, 1, column, columns);
+        continue;
+      }
+      ScaleAndCast<kInverse>(cos_from, columns, factor, cos_row);
+      ScaleAndCast<kInverse>(sin_from, columns, factor, sin_row);
+      cos.Write(cos_row, row + r, 1, column, columns);
+      sin.Write(sin_row, row + r, 1, column, columns);
+    }
+  };
+  bool done = true;
+  for (int64_t begin = 0; begin < job.rows && done; begin += kCompatBlock) {
+    const int64_t end = std::min(begin + kCompatBlock, job.rows);
+    for (int64_t column = 0; column < job.pairs; column += kChunk) {
+      const int64_t columns = std::min(job.pairs - column, kChunk);
+      if (begin == 0 || job.pairs > kChunk) {
+        LoadChunk(std::span(job.plan->inv_freq_f32).subspan(static_cast<size_t>(column), static_cast<size_t>(columns)),
+                  chunk);
+        range.SetFrequencies(chunk.inv_freq, columns);
+      }
+      const bool suits = CompatRange::Suits(chunk.smallest, chunk.largest, job.first + begin);
+      if (suits) range.StartBlock(job.first + begin);
+      for (int64_t row = begin; row < end; row += kCompatPass) {
+        const int64_t count = std::min(end - row, kCompatPass);
+        if (suits && direct && count == kCompatPass) {
+          const int64_t offset = row * job.row_stride + column;
+          range.RunPass(CompatPositions(job.first + row), static_cast<float*>(job.cos) + offset,
+                        static_cast<float*>(job.sin) + offset, job.row_stride);
+          continue;
+        }
+        if (suits) {
+          range.RunPass(CompatPositions(job.first + row), cos_values, sin_values, kChunk);
+        } else {
+          for (int64_t r = 0; r < count; ++r) {
+            RunCompatRow(chunk, columns, job.PositionF32(row + r), cos_values + r * kChunk, sin_values + r * kChunk);
+          }
+        }
+        write(row, count, column, columns);
+      }
+    }
+    done = !job.Cancelled();
+  }
+  cos.Finish();
+  sin.Finish();
+  return done;
+}
+
+template <typename T, bool kStream, bool kInverse>
+bool RunCompatJob(const AngleJob& job) {
+  const bool consecutive = job.ids.empty() && job.fractional_ids.empty() && job.stride == 1;
+  // A block has to bring in what its anchors cost.
+  if (consecutive && job.rows >= kCompatBlock / 2) return RunCompatRange<T, kStream, kInverse>(job);
+  return RunCompat<T, kStream, kInverse>(job);
+}
+
 bool AngleCompatKernel(const AngleJob& job) {
   const auto run = [&job](auto type, auto stream) {
     using T = typename decltype(type)::type;
-    return job.inverse ? RunCompat<T, decltype(stream)::value, true>(job)
-                       : RunCompat<T, decltype(stream)::value, false>(job);
+    return job.inverse ? RunCompatJob<T, decltype(stream)::value, true>(job)
+                       : RunCompatJob<T, decltype(stream)::value, false>(job);
   };
   if (job.dtype != DType::kF64) return VisitJob(job, run);
   return job.stream && kHasStreaming ? run(TypeTag<double>{}, std::true_type{}) : run(TypeTag<double>{}, std::false_type{});

@@ -48,7 +48,8 @@ void ExpectRows(const Backend& backend, const AngleConfig& config, int64_t first
 TEST(AngleCompatTest, NoEntryIsWrong) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   for (const AngleConfig& config : {AngleConfig{10000, 64}, AngleConfig{5e8, 64, 1, 1.1386294361119891, 40}}) {
-    for (int64_t first : {int64_t{0}, int64_t{-200}, int64_t{1} << 20, kPositionLimit - 400}) {
+    for (int64_t first :
+         {int64_t{0}, int64_t{-200}, int64_t{1848}, int64_t{1} << 18, int64_t{1} << 20, kPositionLimit - 400}) {
       ExpectRows(*backend, config, first, 400, DType::kF32, /*inverse=*/false);
     }
   }
@@ -58,6 +59,50 @@ TEST(AngleCompatTest, EveryTypeIsOneCast) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   for (DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
     for (bool inverse : {false, true}) ExpectRows(*backend, {500000, 21, 1, 1.1386294361119891}, -30, 100, dtype, inverse);
+  }
+}
+
+// Consecutive positions go through a recurrence and a correction, ids do not. The windows lie around the largest angles of
+// each kind of correction, and their rows are no multiple of anything.
+TEST(AngleCompatTest, RangesAndIdsAgree) {
+  constexpr int64_t kRows = 12345;
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  for (const AngleConfig& config : {AngleConfig{10000, 64}, AngleConfig{5e5, 41}}) {
+    const AnglePlan plan = MakePlan(config, Precision::kCompatF32);
+    for (int64_t first : {int64_t{-6000}, int64_t{1} << 11, int64_t{1} << 15, int64_t{1} << 18, int64_t{1} << 20,
+                          int64_t{1} << 22, int64_t{1} << 24, -kPositionLimit + kRows}) {
+      first -= kRows / 2;
+      std::vector<int64_t> ids(kRows);
+      for (int64_t row = 0; row < kRows; ++row) ids[static_cast<size_t>(row)] = first + row;
+      const Table one_by_one = Build(*backend, plan, PositionSource{0, 1, ids}, kRows, DType::kF32);
+      for (const char* target : {"auto", "avx2"}) {
+        if (!ForceCpuTarget(target).ok()) continue;
+        EXPECT_EQ(Build(*backend, plan, PositionSource{first, 1, {}}, kRows, DType::kF32), one_by_one)
+            << config.ToString() << " from " << first << " " << target;
+      }
+      ASSERT_TRUE(ForceCpuTarget("auto").ok());
+    }
+  }
+}
+
+// Every type, and frequencies of 0 beside others, whose cos is a float.
+TEST(AngleCompatTest, RangesOfEveryTypeAgreeWithIds) {
+  constexpr int64_t kRows = 150;
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  AnglePlan plan = MakePlan({10000, 140, 1, 1.25}, Precision::kCompatF32);
+  for (size_t i : {2, 3, 9, 100, 139}) plan.inv_freq_f32[i] = 0;
+  plan.inv_freq_f32[5] = -0.7f;
+  std::vector<int64_t> ids(kRows);
+  for (int64_t row = 0; row < kRows; ++row) ids[static_cast<size_t>(row)] = row - 40;
+  for (const std::string& target : CpuTargets()) {
+    const ScopedTarget forced(target);
+    for (DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+      for (bool inverse : {false, true}) {
+        EXPECT_EQ(Build(*backend, plan, PositionSource{-40, 1, {}}, kRows, dtype, inverse),
+                  Build(*backend, plan, PositionSource{0, 1, ids}, kRows, dtype, inverse))
+            << target << " " << Name(dtype) << " inverse " << inverse;
+      }
+    }
   }
 }
 
