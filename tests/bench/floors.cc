@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -58,6 +59,11 @@ void StreamingStores(void* out, size_t bytes) {
 void StreamingStores(void* out, size_t bytes) { std::memset(out, 1, bytes); }
 
 #endif
+
+void AddOneInPlace(void* data, size_t bytes) {
+  auto* numbers = static_cast<uint64_t*>(data);
+  for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) ++numbers[i];
+}
 
 void LibmTable(const float* inv_freq, int64_t positions, int64_t pairs, float* cos, float* sin) {
   for (int64_t p = 0; p < positions; ++p) {

@@ -13,6 +13,9 @@ std::byte* TouchedMemory(size_t bytes);
 // Writes `bytes` (a multiple of 64) with non-temporal stores of the widest vectors; on a machine without them, plain stores.
 void StreamingStores(void* out, size_t bytes);
 
+// Reads and writes `bytes` (a multiple of 8) where they lie: what any work in place costs memory.
+void AddOneInPlace(void* data, size_t bytes);
+
 // What a float32 library computes, with libm's cosf and sinf: [positions, pairs] each.
 void LibmTable(const float* inv_freq, int64_t positions, int64_t pairs, float* cos, float* sin);
 

@@ -194,6 +194,26 @@ void RotationBenchmark(const std::string& name, DType dtype, Pairing pairing, si
   })->UseRealTime();
 }
 
+// What two threads can bring a rotation in place at all.
+void AddTwoThreadFloors(GateList& gates) {
+  constexpr size_t kBytes = 64 * kMiB, kHalf = kBytes / 2;
+  Floor("memcpy_64MiB", [] { std::memcpy(Shared().b, Shared().a, kBytes); });
+  Floor("memcpy_64MiB_two_threads", [] {
+    std::thread other([] { std::memcpy(Shared().b + kHalf, Shared().a + kHalf, kHalf); });
+    std::memcpy(Shared().b, Shared().a, kHalf);
+    other.join();
+  });
+  gates.Add({"G11", "(for comparison: memcpy, two threads)", "memcpy_64MiB_two_threads", "memcpy_64MiB", 0, true});
+  Floor("touch_64MiB", [] { AddOneInPlace(Shared().a, kBytes); });
+  Floor("touch_64MiB_two_threads", [] {
+    std::thread other([] { AddOneInPlace(Shared().a + kHalf, kHalf); });
+    AddOneInPlace(Shared().a, kHalf);
+    other.join();
+  });
+  gates.Add(
+      {"G11", "(for comparison: one addition in place, two threads)", "touch_64MiB_two_threads", "touch_64MiB", 0, true});
+}
+
 void AddRotations(GateList& gates) {
   const auto size_name = [](size_t kib) { return kib < 1024 ? absl::StrCat(kib, "KiB") : absl::StrCat(kib / 1024, "MiB"); };
   for (const size_t kib : {512, 32768, 262144}) {
@@ -214,6 +234,7 @@ void AddRotations(GateList& gates) {
       }
     }
   }
+  AddTwoThreadFloors(gates);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const std::string name = absl::StrCat("rotate in place ", std::string(Name(dtype)), " 64MiB");
     RotationBenchmark(absl::StrCat(name, " one thread"), dtype, Pairing::kHalfSplit, 64 * kMiB, true, false);
