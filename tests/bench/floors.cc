@@ -1,11 +1,16 @@
 #include "tests/bench/floors.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -59,6 +64,60 @@ void StreamingStores(void* out, size_t bytes) {
 void StreamingStores(void* out, size_t bytes) { std::memset(out, 1, bytes); }
 
 #endif
+
+namespace {
+
+void StayOnCore(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  (void)pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores);
+}
+
+// A thread that does one piece of work after the other, and sleeps when none has come for a while: whoever sleeps on a busy
+// core wakes late.
+class SecondThread {
+ public:
+  SecondThread() {
+    std::thread([this] {
+      StayOnCore(1);
+      for (int next = 1;; ++next) {
+        const auto tired = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+        while (asked_.load(std::memory_order_acquire) < next && std::chrono::steady_clock::now() < tired) {
+        }
+        asked_.wait(next - 1, std::memory_order_acquire);
+        (*work_)();
+        done_.store(next, std::memory_order_release);
+      }
+    }).detach();
+  }
+  void Begin(const std::function<void()>& work) {
+    work_ = &work;
+    asked_.fetch_add(1, std::memory_order_release);
+    asked_.notify_one();
+  }
+  void Wait() const {
+    while (done_.load(std::memory_order_acquire) < asked_.load(std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  std::atomic<int> asked_ = 0, done_ = 0;
+  const std::function<void()>* work_ = nullptr;
+};
+
+}  // namespace
+
+void OnTwoCores(const std::function<void()>& first, const std::function<void()>& second) {
+  static auto* const other = new SecondThread;  // as long as the process
+  cpu_set_t before;
+  const bool known = pthread_getaffinity_np(pthread_self(), sizeof(before), &before) == 0;
+  StayOnCore(0);
+  other->Begin(second);
+  first();
+  other->Wait();
+  if (known) (void)pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
+}
 
 void AddOneInPlace(void* data, size_t bytes) {
   auto* numbers = static_cast<uint64_t*>(data);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace phasor::bench {
 
@@ -12,6 +13,11 @@ std::byte* TouchedMemory(size_t bytes);
 
 // Writes `bytes` (a multiple of 64) with non-temporal stores of the widest vectors; on a machine without them, plain stores.
 void StreamingStores(void* out, size_t bytes);
+
+// Runs one here and the other at the same time on a thread that is there already, each on a core of its own where Linux
+// allows it: with a thread started for it, the other waited for the core of the first as often as not when the machine was
+// busy.
+void OnTwoCores(const std::function<void()>& first, const std::function<void()>& second);
 
 // Reads and writes `bytes` (a multiple of 8) where they lie: what any work in place costs memory.
 void AddOneInPlace(void* data, size_t bytes);

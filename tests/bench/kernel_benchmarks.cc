@@ -6,7 +6,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -71,9 +70,7 @@ void Kernel(const std::string& name, const std::string& target, std::function<ab
 // Two halves on two threads.
 absl::Status OnTwoThreads(const std::function<absl::Status(RowRange)>& body, int64_t rows) {
   absl::Status first, second;
-  std::thread other([&] { second = body({rows / 2, rows}); });
-  first = body({0, rows / 2});
-  other.join();
+  OnTwoCores([&] { first = body({0, rows / 2}); }, [&] { second = body({rows / 2, rows}); });
   return first.ok() ? second : first;
 }
 
@@ -118,9 +115,7 @@ void AddTables(GateList& gates) {
   gates.Add({"G11", "exact f32 table 64 MiB, two threads", "table_64MiB_two_threads", "table_64MiB_one_thread", 1.6, true});
   // What two threads can bring at all: memory may be busy with one.
   Floor("streaming_64MiB_two_threads", [] {
-    std::thread other([] { StreamingStores(Shared().a + 32 * kMiB, 32 * kMiB); });
-    StreamingStores(Shared().a, 32 * kMiB);
-    other.join();
+    OnTwoCores([] { StreamingStores(Shared().a, 32 * kMiB); }, [] { StreamingStores(Shared().a + 32 * kMiB, 32 * kMiB); });
   });
   gates.Add(
       {"G11", "(for comparison: streaming stores, two threads)", "streaming_64MiB_two_threads", "streaming_64MiB", 0, true});
@@ -199,17 +194,13 @@ void AddTwoThreadFloors(GateList& gates) {
   constexpr size_t kBytes = 64 * kMiB, kHalf = kBytes / 2;
   Floor("memcpy_64MiB", [] { std::memcpy(Shared().b, Shared().a, kBytes); });
   Floor("memcpy_64MiB_two_threads", [] {
-    std::thread other([] { std::memcpy(Shared().b + kHalf, Shared().a + kHalf, kHalf); });
-    std::memcpy(Shared().b, Shared().a, kHalf);
-    other.join();
+    OnTwoCores([] { std::memcpy(Shared().b, Shared().a, kHalf); },
+               [] { std::memcpy(Shared().b + kHalf, Shared().a + kHalf, kHalf); });
   });
   gates.Add({"G11", "(for comparison: memcpy, two threads)", "memcpy_64MiB_two_threads", "memcpy_64MiB", 0, true});
   Floor("touch_64MiB", [] { AddOneInPlace(Shared().a, kBytes); });
-  Floor("touch_64MiB_two_threads", [] {
-    std::thread other([] { AddOneInPlace(Shared().a + kHalf, kHalf); });
-    AddOneInPlace(Shared().a, kHalf);
-    other.join();
-  });
+  Floor("touch_64MiB_two_threads",
+        [] { OnTwoCores([] { AddOneInPlace(Shared().a, kHalf); }, [] { AddOneInPlace(Shared().a + kHalf, kHalf); }); });
   gates.Add(
       {"G11", "(for comparison: one addition in place, two threads)", "touch_64MiB_two_threads", "touch_64MiB", 0, true});
 }
