@@ -3,6 +3,7 @@
 #define PHASOR_KERNELS_CPU_ANGLE_REPAIR_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/core/sincos.h"
 #include "kernels/core/turns.h"
@@ -14,6 +15,8 @@ enum class Component : uint8_t { kCos, kSin };
 // factor·cos or factor·sin of 2π·frequency·position, rounded once to T; an exact zero is positive.
 template <typename T>
 T ExactEntry(const Turns& frequency, int64_t position, const Real128& factor, Component component) {
+  // Every table from 0 on asks for all sines of this row.
+  if (position == 0) return component == Component::kCos ? RoundTo<T>(factor) : FromBits<T>(0);
   const SinCos128 value = SinCosOfPosition(frequency, position);
   return RoundTo<T>(Multiply(component == Component::kCos ? value.cos : value.sin, factor));
 }
@@ -21,8 +24,15 @@ T ExactEntry(const Turns& frequency, int64_t position, const Real128& factor, Co
 // A recurrence or polynomial gave z with |z − entry| ≤ error: the entry, from z where that decides it, else exactly.
 template <typename T>
 T EntryFrom(double z, double error, const Turns& frequency, int64_t position, const Real128& factor, Component component) {
-  const T high = Narrow<T>(z + error);
-  const T low = Narrow<T>(z - error);
+  const auto round = [](double value) {
+    if constexpr (std::is_same_v<T, float>) {
+      return static_cast<float>(value);  // the processor's way, which the vectors take too
+    } else {
+      return Narrow<T>(value);
+    }
+  };
+  const T high = round(z + error);
+  const T low = round(z - error);
   if (BitsOf(high) == BitsOf(low)) return high;
   return ExactEntry<T>(frequency, position, factor, component);
 }
