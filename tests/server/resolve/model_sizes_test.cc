@@ -23,10 +23,17 @@ TEST(ModelSizes, AreAtLeastOne) {
        {"num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size"}) {
     for (const char* value : {"-1", "0", "-4096", "2.5", "NaN"}) {
       for (const char* model_type : {"llama", "gpt2", "bert", "bloom", "t5", "mamba", "nobody"}) {
+        // 0 says that there is none, which is refused by who needs one.
+        if (std::string_view(key) == "head_dim" && std::string_view(value) == "0" &&
+            model_type != std::string_view("llama")) {
+          continue;
+        }
         const auto error = SpecErrorOf(ReadModelConfig(With(model_type, key, value)).status());
         ASSERT_TRUE(error) << model_type << " " << key << " " << value;
         EXPECT_EQ(error->field, key) << model_type << " " << value;
-        EXPECT_THAT(error->allowed, HasSubstr("a whole number, 1 … ")) << key;
+        EXPECT_THAT(error->allowed,
+                    ::testing::AnyOf(HasSubstr("a whole number, 1 … "), HasSubstr("a whole number, 0 … 65536")))
+            << key;
       }
     }
     EXPECT_EQ(SpecErrorOf(ReadModelConfig(With("llama", key, "-1")).status())->given, "-1");
