@@ -25,12 +25,17 @@ enable_language(CUDA)
 
 # Flags of a target with CUDA sources.
 # CMake 3.25 does not know C++20 for nvcc, so the flag is given by hand.
+# No kernel spills, keeps an array in local memory or has a stack frame, on any architecture that is built: what would, does not compile.
+set(PHASOR_PTXAS_GATE -Xptxas --warn-on-spills,--warn-on-local-memory-usage,-Werror)
+
 function(phasor_cuda_flags target)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD_REQUIRED OFF)
   target_compile_options(
     ${target}
     PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --fmad=false --expt-relaxed-constexpr -diag-suppress=2810>"
             "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden>")
+  string(REPLACE ";" " " gate "${PHASOR_PTXAS_GATE}")
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:${gate}>")
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 endfunction()
 
