@@ -71,7 +71,8 @@ struct DistillProgress {
   int64_t step = 0, steps = 0;  // done; at most. Of a series rows, whose errors are not known yet
   double rms_error = 0, max_error = 0;
 };
-// Called a few times a second; nothing that it does changes the fit.
+// Called a few times a second, inside of a long step too, whose errors are then those of the steps before; nothing that it
+// does changes the fit.
 using DistillListener = absl::FunctionRef<void(const DistillProgress&)>;
 
 // How far a fitted function is from what it was fitted to. It was evaluated as the service evaluates it, at every position.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/core/philox.h"
-#include "kernels/cpu/training.h"
 #include "server/knowledge/least_squares.h"
 
 namespace phasor::server {
@@ -13,6 +13,7 @@ namespace {
 // Of the square of an activation, summed over the rows: far above the rounding of the sums, far below what can be seen.
 constexpr double kRidge = 1e-13;
 constexpr double kMostRidge = 1;
+constexpr int64_t kLeastRows = 16;  // of a piece
 
 std::vector<double> Zeros(int64_t count) { return std::vector<double>(static_cast<size_t>(count)); }
 
@@ -52,8 +53,11 @@ double PowerOfTwoNear(double size) {
 
 }  // namespace
 
-TrainingNet::TrainingNet(const Grid& values, int64_t hidden, const CancelFlag* cancel)
+TrainingNet::TrainingNet(const Grid& values, int64_t hidden, const CancelFlag* cancel, std::function<void()> between,
+                         int64_t products_at_once)
     : cancel_(cancel),
+      between_(std::move(between)),
+      products_at_once_(products_at_once),
       rows_(values.rows),
       columns_(values.columns),
       hidden_(hidden),
@@ -113,44 +117,56 @@ std::vector<double> TrainingNet::Start(uint64_t seed) {
   return start;
 }
 
-void TrainingNet::Forward(const std::vector<double>& parameters) {
+bool TrainingNet::Multiply(int64_t rows, int64_t columns, int64_t inner, MatrixView a, const double* b, int64_t b_stride,
+                           double* c, int64_t c_stride) {
+  const int64_t at_once = std::max(kLeastRows, products_at_once_ / (columns * inner));
+  for (int64_t row = 0; row < rows; row += at_once) {
+    if (between_) between_();
+    if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return false;
+    AddProduct(std::min(at_once, rows - row), columns, inner, {a.at + row * a.row_stride, a.row_stride, a.column_stride}, b,
+               b_stride, c + row * c_stride, c_stride);
+  }
+  return true;
+}
+
+bool TrainingNet::Forward(const std::vector<double>& parameters) {
   const double* const at = parameters.data();
   for (int64_t p = 0; p < rows_; ++p) {
     for (int64_t i = 0; i < width_; ++i) a1_[p * width_ + i] = at[w1() + i] * x_[p] + at[b1() + i];
     std::copy_n(at + b2(), wide_, a2_.begin() + p * wide_);
   }
   SiluWithSlope(a1_.data(), rows_ * width_, a1_.data(), slope1_.data());
-  AddProduct(rows_, wide_, hidden_, {a1_.data(), width_, 1}, at + w2(), wide_, a2_.data(), wide_);
+  if (!Multiply(rows_, wide_, hidden_, {a1_.data(), width_, 1}, at + w2(), wide_, a2_.data(), wide_)) return false;
   SiluWithSlope(a2_.data(), rows_ * wide_, a2_.data(), slope2_.data());
   for (int64_t p = 0; p < rows_; ++p) {
     for (int64_t j = hidden_; j < wide_; ++j) slope2_[p * wide_ + j] = 0;
     a2_[p * wide_ + hidden_] = 1;
   }
+  return true;
 }
 
 // At the start the ridge is raised until the system can be solved, which it cannot always where there are fewer rows than
 // units; later it stays, since it is part of what is minimised.
 bool TrainingNet::SolveLast() {
   for (;;) {
-    if (cancelled()) return false;
     std::fill(gram_.begin(), gram_.end(), 0.0);
-    AddProduct(wide_, wide_, rows_, {a2_.data(), 1, wide_}, a2_.data(), wide_, gram_.data(), wide_);
+    if (!Multiply(wide_, wide_, rows_, {a2_.data(), 1, wide_}, a2_.data(), wide_, gram_.data(), wide_)) return false;
     for (int64_t j = 0; j <= hidden_; ++j) gram_[j * wide_ + j] += ridge_;
     if (Cholesky(hidden_ + 1, wide_, gram_.data())) break;
     if (settled_ || ridge_ > kMostRidge * static_cast<double>(rows_)) return false;
     ridge_ *= 10;
   }
   settled_ = true;
-  if (cancelled()) return false;
   std::fill(last_.begin(), last_.end(), 0.0);
-  AddProduct(wide_, across_, rows_, {a2_.data(), 1, wide_}, target_.data(), across_, last_.data(), across_);
+  if (!Multiply(wide_, across_, rows_, {a2_.data(), 1, wide_}, target_.data(), across_, last_.data(), across_)) return false;
   SolveCholesky(hidden_ + 1, wide_, gram_.data(), across_, across_, last_.data());
   return true;
 }
 
 bool TrainingNet::Measure(NetError* error) {
   for (size_t i = 0; i < target_.size(); ++i) residual_[i] = -target_[i];
-  AddProduct(rows_, across_, wide_, {a2_.data(), wide_, 1}, last_.data(), across_, residual_.data(), across_);
+  if (!Multiply(rows_, across_, wide_, {a2_.data(), wide_, 1}, last_.data(), across_, residual_.data(), across_))
+    return false;
   double squares = 0, largest = 0, weights = 0;
   for (int64_t p = 0; p < rows_; ++p) {
     double row = 0;
@@ -173,7 +189,9 @@ bool TrainingNet::Backward(const std::vector<double>& parameters, std::vector<do
   // By the second layer's sums.
   Turn(last_.data(), wide_, columns_, across_, wide_, &turned_);
   std::fill(back_.begin(), back_.end(), 0.0);
-  AddProduct(rows_, wide_, columns_, {residual_.data(), across_, 1}, turned_.data(), wide_, back_.data(), wide_);
+  if (!Multiply(rows_, wide_, columns_, {residual_.data(), across_, 1}, turned_.data(), wide_, back_.data(), wide_)) {
+    return false;
+  }
   double* const to = gradient->data();
   for (int64_t p = 0; p < rows_; ++p) {
     for (int64_t j = 0; j < wide_; ++j) {
@@ -182,13 +200,11 @@ bool TrainingNet::Backward(const std::vector<double>& parameters, std::vector<do
       to[b2() + j] += d;
     }
   }
-  if (cancelled()) return false;
-  AddProduct(hidden_, wide_, rows_, {a1_.data(), 1, width_}, back_.data(), wide_, to + w2(), wide_);
+  if (!Multiply(hidden_, wide_, rows_, {a1_.data(), 1, width_}, back_.data(), wide_, to + w2(), wide_)) return false;
   // By the first layer's: its activations are not needed any more.
   Turn(parameters.data() + w2(), hidden_, hidden_, wide_, width_, &turned_);
   std::fill(a1_.begin(), a1_.end(), 0.0);
-  if (cancelled()) return false;
-  AddProduct(rows_, width_, hidden_, {back_.data(), wide_, 1}, turned_.data(), width_, a1_.data(), width_);
+  if (!Multiply(rows_, width_, hidden_, {back_.data(), wide_, 1}, turned_.data(), width_, a1_.data(), width_)) return false;
   for (int64_t p = 0; p < rows_; ++p) {
     for (int64_t i = 0; i < hidden_; ++i) {
       const double d = a1_[p * width_ + i] * slope1_[p * width_ + i];
@@ -200,9 +216,7 @@ bool TrainingNet::Backward(const std::vector<double>& parameters, std::vector<do
 }
 
 bool TrainingNet::Evaluate(const std::vector<double>& parameters, NetError* error, std::vector<double>* gradient) {
-  Forward(parameters);
-  if (!SolveLast() || cancelled() || !Measure(error) || cancelled()) return false;
-  if (!Backward(parameters, gradient)) return false;
+  if (!Forward(parameters) || !SolveLast() || !Measure(error) || !Backward(parameters, gradient)) return false;
   for (const double g : *gradient) {
     if (!std::isfinite(g)) return false;
   }

@@ -3,9 +3,11 @@
 #define PHASOR_SERVER_KNOWLEDGE_DISTILL_NET_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/training.h"
 #include "kernels/encodings/perceptron.h"
 #include "server/knowledge/numbers.h"
 
@@ -21,14 +23,16 @@ struct NetError {
 // transposed [hidden, wide], b2 [wide]. The last layer belongs to the evaluation, not to the parameters: it is the best one.
 class TrainingNet {
  public:
-  // `cancel` may be null; it must outlive the net.
-  TrainingNet(const Grid& values, int64_t hidden, const CancelFlag* cancel);
+  // `cancel` may be null; it must outlive the net. `between`, where there is one, is called between pieces of the products,
+  // a few hundredths of a second apart.
+  TrainingNet(const Grid& values, int64_t hidden, const CancelFlag* cancel, std::function<void()> between = nullptr,
+              int64_t products_at_once = int64_t{1} << 26);
 
   // Where training starts: units of both layers change their slope at points spread over the range.
   std::vector<double> Start(uint64_t seed);
 
   // Errors and their gradient by the parameters. False: not finite, without a best last layer, or cancelled, which
-  // is looked at between products.
+  // is looked at between pieces of products.
   bool Evaluate(const std::vector<double>& parameters, NetError* error, std::vector<double>* gradient);
 
   // With the last layer of the evaluation before.
@@ -38,7 +42,10 @@ class TrainingNet {
   static int64_t Bytes(int64_t rows, int64_t columns, int64_t hidden);
 
  private:
-  void Forward(const std::vector<double>& parameters);
+  // AddProduct in pieces of rows, whose sums are the same. False: cancelled.
+  bool Multiply(int64_t rows, int64_t columns, int64_t inner, MatrixView a, const double* b, int64_t b_stride, double* c,
+                int64_t c_stride);
+  bool Forward(const std::vector<double>& parameters);
   bool SolveLast();
   bool Measure(NetError* error);
   bool Backward(const std::vector<double>& parameters, std::vector<double>* gradient);
@@ -49,9 +56,9 @@ class TrainingNet {
   int64_t b2() const { return 2 * width_ + hidden_ * wide_; }
   int64_t size() const { return b2() + wide_; }
 
-  bool cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
-
   const CancelFlag* const cancel_;
+  const std::function<void()> between_;
+  const int64_t products_at_once_;
   const int64_t rows_, columns_, hidden_;
   const int64_t width_, wide_, across_;  // hidden, hidden + 1 and columns, padded
   double scale_ = 1;                     // a power of two, about the size of the table's numbers

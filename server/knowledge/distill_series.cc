@@ -64,10 +64,12 @@ absl::StatusOr<std::vector<double>> FitSeries(const Grid& values, int64_t terms,
       if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return absl::CancelledError("distill: cancelled");
       AddProduct(std::min(at_once, terms - k), across, count, {basis.data() + k, 1, terms}, block.data(), across,
                  sums.data() + k * across, across);
-    }
-    if (const Clock::time_point now = Clock::now(); now - told >= kProgressEvery) {
+      const Clock::time_point now = Clock::now();
+      if (now - told < kProgressEvery) continue;
       told = now;
-      listener({.form = DistillForm::kCosineSeries, .step = first + count, .steps = rows});
+      // Inside a block its rows count by how many terms they were multiplied with.
+      const int64_t done = count * std::min(k + at_once, terms) / terms;
+      listener({.form = DistillForm::kCosineSeries, .step = first + done, .steps = rows});
     }
   }
   std::vector<double> weights(static_cast<size_t>(columns * terms));

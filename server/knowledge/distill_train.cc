@@ -1,8 +1,8 @@
 #include "server/knowledge/distill_train.h"
 
 #include <chrono>
+#include <cmath>
 #include <limits>
-#include <optional>
 
 #include "absl/status/status.h"
 
@@ -19,12 +19,19 @@ constexpr std::chrono::milliseconds kProgressEvery{250};
 absl::StatusOr<TrainedPerceptron> TrainPerceptron(const Grid& values, const DistillOptions& options,
                                                   DistillListener listener, const CancelFlag* cancel) {
   using Clock = std::chrono::steady_clock;
-  TrainingNet net(values, options.hidden, cancel);
-  Lbfgs search(net.Start(options.seed));
   TrainedPerceptron best;
   DistillProgress progress{.form = DistillForm::kPerceptron, .steps = options.steps};
   progress.max_error = std::numeric_limits<double>::infinity();
-  Clock::time_point told{};  // the first step is told at once
+  Clock::time_point told = Clock::now();
+  const auto tell = [&](bool now) {
+    if (!std::isfinite(progress.max_error)) return;  // nothing was measured yet
+    const Clock::time_point time = Clock::now();
+    if (!now && time - told < kProgressEvery) return;
+    told = time;
+    listener(progress);
+  };
+  TrainingNet net(values, options.hidden, cancel, [&] { tell(false); });
+  Lbfgs search(net.Start(options.seed));
   const auto evaluate = [&](const std::vector<double>& at, double* value, std::vector<double>* gradient) {
     NetError error;
     if (!net.Evaluate(at, &error, gradient)) return false;
@@ -43,10 +50,7 @@ absl::StatusOr<TrainedPerceptron> TrainPerceptron(const Grid& values, const Dist
     if (!more) break;
     ++progress.step;
     if (progress.max_error <= options.tolerance) break;
-    if (const Clock::time_point now = Clock::now(); now - told >= kProgressEvery) {
-      told = now;
-      listener(progress);
-    }
+    tell(progress.step == 1);
   }
   best.steps = progress.step;
   if (best.perceptron.layers.empty()) return absl::InternalError("distill: training began nowhere");

@@ -8,6 +8,7 @@
 
 #include "kernels/reference/reference_backend.h"
 #include "server/knowledge/distill_net.h"
+#include "server/knowledge/distill_series.h"
 #include "tests/server/knowledge/fitted.h"
 
 namespace phasor::server {
@@ -49,6 +50,35 @@ TEST(Distill, AStepLooksAtCancelInside) {
   cancel = true;
   EXPECT_FALSE(net.Evaluate(start, &error, &gradient));
   EXPECT_TRUE(gradient.empty());
+}
+
+// A step is made of pieces, between which who waits is told; the sums are those of whole products, to the bit.
+TEST(Distill, PiecesOfAStepAreTheWholeStep) {
+  constexpr int64_t kRows = 100, kHidden = 24;
+  const Grid values{kRows, 2, Smooth(kRows, 2)};
+  int wholes = 0, pieces = 0;
+  TrainingNet whole(values, kHidden, nullptr, [&] { ++wholes; });
+  TrainingNet cut(values, kHidden, nullptr, [&] { ++pieces; }, 1);  // 16 rows at once
+  const std::vector<double> at = whole.Start(3);
+  EXPECT_EQ(cut.Start(3), at);
+  wholes = pieces = 0;
+  NetError error, error_of_pieces;
+  std::vector<double> gradient, gradient_of_pieces;
+  ASSERT_TRUE(whole.Evaluate(at, &error, &gradient));
+  ASSERT_TRUE(cut.Evaluate(at, &error_of_pieces, &gradient_of_pieces));
+  EXPECT_EQ(gradient, gradient_of_pieces);
+  EXPECT_EQ(error.loss, error_of_pieces.loss);
+  EXPECT_EQ(error.max, error_of_pieces.max);
+  EXPECT_GE(wholes, 7) << "seven products";
+  EXPECT_GT(pieces, wholes + 20);
+}
+
+TEST(Distill, SeriesTellProgressInsideABlockOfRows) {
+  std::vector<int64_t> told;
+  const auto listen = [&](const DistillProgress& progress) { told.push_back(progress.step); };
+  ASSERT_TRUE(FitSeries(Grid{256, 1024, Smooth(256, 1024)}, 2048, listen, nullptr).ok());
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told[0], 128) << "half of the terms of all rows";
 }
 
 TEST(Distill, AFitWithoutErrorSaysSo) {
