@@ -215,13 +215,21 @@ std::optional<Transformation> DividedPositions(const Side& a, const Side& b, con
   if (Near(factor, 1) || !std::all_of(ratios.begin(), ratios.end(), [&](double r) { return Near(r, factor); })) {
     return std::nullopt;
   }
-  if (a.family == Family::kRotation && (a.pairing != b.pairing || a.xpos != b.xpos)) return std::nullopt;
+  Transformation placed;  // where equal angles would act
+  if (a.family == Family::kRotation) {
+    placed = EqualRotations(a, b, Identity(a.columns / a.heads));
+    if (placed.kind == "none") return std::nullopt;
+  }
+  double scale = 1;
   if (a.family == Family::kTable) {
     const auto* x = std::get_if<SinusoidalSpec>(&a.spec->spec);
     const auto* y = std::get_if<SinusoidalSpec>(&b.spec->spec);
-    if (x == nullptr || y == nullptr || x->layout != y->layout || x->position_offset != y->position_offset)
+    if (x == nullptr || y == nullptr || x->layout != y->layout || x->position_offset != y->position_offset ||
+        x->padding_row != y->padding_row)
       return std::nullopt;
+    scale = y->scale.value_or(1) / x->scale.value_or(1);
   }
+  if (a.family == Family::kRotation) scale = b.resolved->attention_factor / a.resolved->attention_factor;
   Transformation t;
   t.kind = "scaled_positions";
   t.position_factor = factor;
@@ -229,12 +237,18 @@ std::optional<Transformation> DividedPositions(const Side& a, const Side& b, con
       "Position m of b is position ", factor < 1 ? absl::StrCat("m/", Short(1 / factor)) : absl::StrCat("m·", Short(factor)),
       " of a, between two whole positions for most m: the same weights see distances that they were not trained on. "
       "a gives b's numbers at fractional positions.");
-  if (a.family == Family::kRotation) {
-    const double scale = b.resolved->attention_factor / a.resolved->attention_factor;
-    if (!Near(scale, 1)) {
-      t.scale = scale;
-      absl::StrAppend(&t.how, " ", HowToScale(a, scale));
-    }
+  if (!Near(scale, 1)) {
+    t.scale = scale;
+    absl::StrAppend(&t.how, " ", HowToScale(a, scale));
+  }
+  if (placed.kind == "permuted_channels" && !IsIdentity(placed.permutation)) {
+    t.permutation = std::move(placed.permutation);
+    absl::StrAppend(
+        &t.how,
+        " Besides, in every head of W_q and W_k (and their biases) row j becomes row permutation[j] of a's; cached "
+        "keys likewise by channel.");
+  } else if (placed.kind == "permuted_channels") {
+    absl::StrAppend(&t.how, " Besides, rotated keys are stored in another order: reorder cached keys.");
   }
   return t;
 }
@@ -311,6 +325,14 @@ Transformation FindTransformation(const Side& a, const Side& b, const Entries& e
       t.kind = "shifted_positions";
       t.shift = *shift;
       t.how = HowToShift(a, *shift);
+      return t;
+    }
+    if (const auto found = close.FindScaledShift()) {
+      Transformation t;
+      t.kind = "shifted_positions";
+      t.shift = found->shift;
+      t.scale = found->scale;
+      t.how = absl::StrCat(HowToShift(a, t.shift), " ", HowToScale(a, t.scale));
       return t;
     }
   }

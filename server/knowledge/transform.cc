@@ -138,10 +138,10 @@ std::optional<std::vector<int64_t>> Closeness::MatchColumns(double scale) const 
   return match;
 }
 
-bool Closeness::RowsEqual(int64_t of_a, int64_t of_b) const {
+bool Closeness::RowsEqual(int64_t of_a, int64_t of_b, double scale) const {
   for (const auto& [x, y] : halves_) {
     for (int64_t column = 0; column < x->columns; ++column) {
-      if (!(std::abs(y->at(of_b, column) - x->at(of_a, column)) <= 4 * tolerance_)) return false;
+      if (!(std::abs(y->at(of_b, column) - scale * x->at(of_a, column)) <= 4 * tolerance_)) return false;
     }
   }
   return true;
@@ -154,9 +154,39 @@ std::optional<int64_t> Closeness::FindShift() const {
     for (const bool forward : {true, false}) {
       bool equal = rows - distance >= 2;
       for (int64_t row = 0; equal && row + distance < rows; ++row) {
-        equal = forward ? RowsEqual(row + distance, row) : RowsEqual(row, row + distance);
+        equal = forward ? RowsEqual(row + distance, row, 1) : RowsEqual(row, row + distance, 1);
       }
       if (equal) return forward ? distance : -distance;
+    }
+  }
+  return std::nullopt;
+}
+
+// What brings a row of a nearest to one of b, by least squares; 0 where a's is zero.
+double Closeness::RowScale(int64_t of_a, int64_t of_b) const {
+  const double unit = UnitOf(largest_);
+  double squares = 0, product = 0;
+  for (const auto& [x, y] : halves_) {
+    for (int64_t column = 0; column < x->columns; ++column) {
+      const double value = x->at(of_a, column) * unit;
+      squares += value * value;
+      product += value * (y->at(of_b, column) * unit);
+    }
+  }
+  return squares > 0 ? product / squares : 0;
+}
+
+std::optional<Closeness::ScaledShift> Closeness::FindScaledShift() const {
+  constexpr int64_t kLeastRows = 3;  // one row gives the scale
+  if (halves_.empty()) return std::nullopt;
+  const int64_t rows = halves_[0].first->rows;
+  for (int64_t distance = 1; distance <= rows / 2 && rows - distance >= kLeastRows; ++distance) {
+    for (const bool forward : {true, false}) {
+      const int64_t first_a = forward ? distance : 0, first_b = forward ? 0 : distance;
+      const double scale = RowScale(first_a, first_b);
+      bool equal = scale != 0 && std::isfinite(scale) && std::abs(scale - 1) > 1e-12;
+      for (int64_t row = 0; equal && row + distance < rows; ++row) equal = RowsEqual(first_a + row, first_b + row, scale);
+      if (equal) return ScaledShift{forward ? distance : -distance, scale};
     }
   }
   return std::nullopt;

@@ -22,6 +22,12 @@ class Closeness {
   std::optional<std::vector<int64_t>> MatchColumns(double scale) const;
   // Row m of b is row m + shift of a in at least half of the rows, shift ≠ 0.
   std::optional<int64_t> FindShift() const;
+  // The same, of rows that are scale times those of a; the scale is not 1.
+  struct ScaledShift {
+    int64_t shift = 0;
+    double scale = 1;
+  };
+  std::optional<ScaledShift> FindScaledShift() const;
 
   double best_scale() const { return best_scale_; }  // least squares
   double norm_ratio() const { return norm_ratio_; }  // ‖b‖/‖a‖, which no permutation changes
@@ -31,7 +37,8 @@ class Closeness {
 
  private:
   bool ColumnsEqual(int64_t of_a, int64_t of_b, double scale) const;
-  bool RowsEqual(int64_t of_a, int64_t of_b) const;
+  bool RowsEqual(int64_t of_a, int64_t of_b, double scale) const;
+  double RowScale(int64_t of_a, int64_t of_b) const;
 
   std::vector<std::pair<const Grid*, const Grid*>> halves_;
   double largest_ = 0, tolerance_ = 0, best_scale_ = 0, norm_ratio_ = 0;

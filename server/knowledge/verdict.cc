@@ -32,8 +32,12 @@ std::string KindSentence(const Side& a, const Comparison& comparison) {
     return absl::StrCat("b is a times ", Short(t.scale), " with ", moved, " in another order.");
   if (t.kind == "scaled") return absl::StrCat("b is a times ", Short(t.scale), ".");
   if (t.constant_per_head) return "b is a plus one number per head, which the softmax removes.";
-  if (t.kind == "shifted_positions") return absl::StrCat("b is a, shifted by ", Minus(t.shift), " positions.");
-  if (t.kind == "scaled_positions") return absl::StrCat("b is a at positions times ", Short(t.position_factor), ".");
+  const std::string times = t.scale == 0 ? "" : absl::StrCat(" times ", Short(t.scale));
+  if (t.kind == "shifted_positions") return absl::StrCat("b is a", times, ", shifted by ", Minus(t.shift), " positions.");
+  if (t.kind == "scaled_positions") {
+    return absl::StrCat("b is a", times, " at positions times ", Short(t.position_factor),
+                        t.permutation.empty() ? "" : ", with channels in another order", ".");
+  }
   return "Neither can be made from the other.";
 }
 
