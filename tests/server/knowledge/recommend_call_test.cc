@@ -156,6 +156,15 @@ TEST(PlanMemoryCall, NumbersOfACheckpointHaveTheShapesOfTheConfiguration) {
   EXPECT_TRUE(has_table) << answer->DebugString();
 }
 
+TEST(PlanMemoryCall, ATableThatIsShorterThanTheSequenceIsSaid) {
+  const Room room;
+  const auto answer = PlanMemory(room.context, Planned(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2,
+      "n_positions": 1024})"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->advice(),
+              HasSubstr("rows for positions 0 to 1023 only: 7168 of the 8192 positions asked for have none"));
+}
+
 template <typename Change>
 std::string PlanError(Change change) {
   const Room room;
