@@ -66,9 +66,9 @@ absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, cons
   const bool sampled = bias && side.columns > kMaxCells;
   const auto entries = sampled ? Entries() : EntriesInBlocks(backend, side, window, settings);
   if (!entries.ok()) return entries.status();
-  const auto heads =
-      sampled ? EntriesOfHeads(backend, side, EvenIndices(side.columns, kMaxCells), window.first, window.count, settings.cancel)
-              : Joined(*entries);
+  const auto heads = sampled ? EntriesOfHeads(backend, side, EvenIndices(side.columns, kMaxCells), window.first,
+                                              window.count, settings.cancel)
+                             : Joined(*entries);
   if (!heads.ok()) return heads.status();
   const Grid& all = *heads;
   Shrunk shrunk = Shrink(all);

@@ -24,8 +24,9 @@ struct PlotSettings {
 // Heads of a bias beyond which a picture of two differences is of kMaxCells of them.
 inline constexpr int64_t kMaxHeadsCompared = 4096;
 
-// Of more heads than a picture can show, evenly spaced ones are made and drawn; axis and description say how many of how many.
-// All errors are those of EntriesOf, CANCELLED, or a SpecError without a field that says which subjects the picture takes.
+// Of more heads than a picture can show, evenly spaced ones are made and drawn; axis and description say how many of how
+// many. All errors are those of EntriesOf, CANCELLED, or a SpecError without a field that says which subjects the picture
+// takes.
 
 // Positions by columns; of rotations the cosines, then the sines; of biases distances by up to kMaxCells heads.
 absl::StatusOr<Picture> PlotTable(const Backend& backend, const Side& side, const RowWindow& window,

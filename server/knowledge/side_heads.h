@@ -18,8 +18,8 @@ std::vector<int64_t> EvenIndices(int64_t count, int64_t most);
 
 // Rows [first, first + count) of those heads of a bias by distance, as EntriesOf has them: [count, heads], f64. Errors:
 // those of EntriesOf; CANCELLED.
-absl::StatusOr<Grid> EntriesOfHeads(const Backend& backend, const Side& side, const std::vector<int64_t>& heads, int64_t first,
-                             int64_t count, const CancelFlag* cancel);
+absl::StatusOr<Grid> EntriesOfHeads(const Backend& backend, const Side& side, const std::vector<int64_t>& heads,
+                                    int64_t first, int64_t count, const CancelFlag* cancel);
 
 }  // namespace phasor::server
 
