@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -27,16 +28,19 @@ class CompletionEvent {
   ~CompletionEvent() = default;
 };
 
-// Gives events until the queue is shut down and empty.
-void ServeQueue(grpc::CompletionQueue* queue);
+// Runs the events that are left in a queue that is shut down.
+void EmptyQueue(grpc::CompletionQueue* queue);
 
 class QueueThreads {
  public:
   // Threads rest when `busy` has been false for so long.
   static constexpr std::chrono::milliseconds kLinger{50};
+  // All that are awake have been at one event each for so long, or twice: another one is needed.
+  static constexpr std::chrono::milliseconds kStuck{10};
 
   // `busy`: whether there is more to do than one thread does. It is asked by threads that wait, on any of them.
-  QueueThreads(grpc::CompletionQueue* queue, int threads, std::function<bool()> busy);
+  QueueThreads(grpc::CompletionQueue* queue, int threads, std::function<bool()> busy,
+               std::chrono::milliseconds stuck = kStuck);
   ~QueueThreads();  // the queue was shut down
 
   // `busy` may have become true: ends the rest of a thread, if one rests. Thread-safe.
@@ -46,18 +50,29 @@ class QueueThreads {
   int awake() const { return static_cast<int>(threads_.size()) - resting_.load(std::memory_order_relaxed); }
 
  private:
+  void Serve();
   void Help();
   bool Rest();  // until Wake; false: for good
   void ServeWhileBusy();
+  void Run(void* tag, bool ok);
+  void WakeLocked();
+  // Looks whether the others are stuck, while there is something to see.
+  void Watch();
 
   grpc::CompletionQueue* const queue_;
   const std::function<bool()> busy_;
+  const std::chrono::milliseconds stuck_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<int> resting_{0};  // changes under the lock
   int woken_ = 0;                // of those that rest
   bool stopping_ = false;
+  std::condition_variable watch_;
+  std::atomic<bool> unwatched_{false};  // nothing has happened for a while, and Watch waits for the next event
+  std::atomic<uint64_t> events_{0};     // that have begun
+  std::atomic<int> working_{0};         // threads that are at one
   std::vector<std::thread> threads_;
+  std::thread watcher_;  // where there is more than one
 };
 
 }  // namespace phasor::server

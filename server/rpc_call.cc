@@ -131,9 +131,16 @@ RpcCall::~RpcCall() = default;
 void RpcCall::Deliver(Event* event) {
   {
     const std::lock_guard lock(events_mutex_);
-    (last_event_ == nullptr ? first_event_ : last_event_->next) = event;
-    last_event_ = event;
-    if (delivering_) return;
+    if (event == &request_event_) {
+      event->next = first_event_;
+      first_event_ = event;
+      if (last_event_ == nullptr) last_event_ = event;
+      requested_ = true;
+    } else {
+      (last_event_ == nullptr ? first_event_ : last_event_->next) = event;
+      last_event_ = event;
+    }
+    if (delivering_ || !requested_) return;
     delivering_ = true;
   }
   ExpectOne();  // this thread needs the object until it is through

@@ -151,7 +151,8 @@ class RpcCall {
     void (T::* const step)(bool);
     bool ok = false;
   };
-  // Runs the event after those that came before it: on this thread, or on the one that is running them.
+  // Runs the event after those that came before it: on this thread, or on the one that is running them. Whatever comes
+  // before the request waits for it: two threads may take events out of the queue in one order and get here in the other.
   void Deliver(Event* event);
 
   RpcCall(CallGroup* group, const Method* method, grpc::ServerCompletionQueue* queue);
@@ -220,9 +221,10 @@ class RpcCall {
   grpc::StatusCode sent_code_ = grpc::StatusCode::OK;
   std::string reason_;
   std::atomic<int> events_left_{1};  // the request
-  std::mutex events_mutex_;          // of the three below
+  std::mutex events_mutex_;          // of the four below
   Event* first_event_ = nullptr;     // of those that have come and not been run
   Event* last_event_ = nullptr;
+  bool requested_ = false;  // the request has come
   bool delivering_ = false;
   bool started_ = false;
   bool taken_ = false;  // counts as a call of the group

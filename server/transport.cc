@@ -143,7 +143,7 @@ void Transport::Shutdown(std::chrono::milliseconds grace) {
     if (queue_ == nullptr) return;  // it did not come so far
     // The builder failed. Its queue still wants to be shut down and emptied.
     queue_->Shutdown();
-    ServeQueue(queue_.get());
+    EmptyQueue(queue_.get());
     return;
   }
   // gRPC's Shutdown drops calls that come while clients have not seen it yet, and they read CANCELLED. So new ones are

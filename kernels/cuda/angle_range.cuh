@@ -37,6 +37,8 @@ struct AngleRangeBody {
 
   static constexpr int kCount = Entries<T>::kCount;
   static constexpr double kBound = 0x1p-44;
+  // Six rows of doubles a thread, all in registers.
+  static constexpr int kBlocksAtOnce = 2;
 
   // A row's values, the next row's, and what leads on from them.
   struct Pass {

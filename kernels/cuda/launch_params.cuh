@@ -9,9 +9,20 @@
 
 namespace phasor::cuda {
 
+// Blocks that a multiprocessor holds at least; four leave a thread 128 registers. Without a number the compiler aims for
+// more blocks than there is work for, and spills a register or two for them.
+template <typename Body>
+constexpr int BlocksAtOnce() {
+  if constexpr (requires { Body::kBlocksAtOnce; }) {
+    return Body::kBlocksAtOnce;
+  } else {
+    return 4;
+  }
+}
+
 // Bodies are plain values: they travel in the kernel's parameters.
 template <typename Body>
-__global__ void __launch_bounds__(kBlockThreads) RunBody(const __grid_constant__ Body body) {
+__global__ void __launch_bounds__(kBlockThreads, BlocksAtOnce<Body>()) RunBody(const __grid_constant__ Body body) {
   body(
       GridThread{static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, static_cast<int64_t>(gridDim.x) * blockDim.x});
 }

@@ -41,8 +41,8 @@ class Event final : public CompletionEvent {
 
 class QueueThreadsTest : public ::testing::Test {
  protected:
-  void Start(int threads) {
-    threads_ = std::make_unique<QueueThreads>(&queue_, threads, [this] { return busy_.load(); });
+  void Start(int threads, milliseconds stuck = std::chrono::seconds(60)) {
+    threads_ = std::make_unique<QueueThreads>(&queue_, threads, [this] { return busy_.load(); }, stuck);
   }
   void TearDown() override {
     queue_.Shutdown();
@@ -110,6 +110,26 @@ TEST_F(QueueThreadsTest, TheyRestAgainWhenItIsOver) {
   threads_->Wake();
   EXPECT_TRUE(Await([&] { return threads_->awake() == 2; }));
   EXPECT_TRUE(Await([&] { return threads_->awake() == 1; }));
+}
+
+// A thread that is long at an event, though nothing says that there is much to do, keeps no other event waiting.
+TEST_F(QueueThreadsTest, ALongEventEndsTheRestOfAnother) {
+  Start(3, QueueThreads::kStuck);
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(milliseconds(round * 100));  // also when nobody has watched for a while
+    Event slow, slower, quick;
+    slow.Set(&queue_, milliseconds(2000));
+    std::this_thread::sleep_for(milliseconds(50));
+    slower.Set(&queue_, milliseconds(2000));
+    std::this_thread::sleep_for(milliseconds(50));
+    quick.Set(&queue_, milliseconds(0));
+    EXPECT_TRUE(Await([&] { return quick.done(); }));
+    EXPECT_FALSE(slow.done());
+    EXPECT_FALSE(slower.done());
+    EXPECT_EQ(threads_->awake(), 3);
+    EXPECT_TRUE(Await([&] { return slow.done() && slower.done(); }));
+    EXPECT_TRUE(Await([&] { return threads_->awake() == 1; }));
+  }
 }
 
 TEST_F(QueueThreadsTest, TheyEndWithTheQueueAtRestAndAwake) {

@@ -172,7 +172,8 @@ TEST_F(StreamPiecesTest, TablesAtListsOfPositions) {
            "spec { rope { head_dim: 10 } } table { positions { list { ids: [5, 9, -3, 77777, 0, 1, 2, 3, 70000] } } }",
            "spec { rope { head_dim: 10 } } table { form: TABLE_FORM_CONCATENATED positions { packed { cu_seqlens: [0, 3, "
            "8] } } }",
-           "spec { rope { head_dim: 16 axes { sections: 4 sections: 4 } } } table { form: TABLE_FORM_DUPLICATED inverse: true "
+           "spec { rope { head_dim: 16 axes { sections: 4 sections: 4 } } } table { form: TABLE_FORM_DUPLICATED inverse: "
+           "true "
            "positions { grid { extents: 3 extents: 4 } } }",
            "spec { rope { head_dim: 32 xpos {} } } sequence_length: 30 table { role: TENSOR_ROLE_KEY inverse: true form: "
            "TABLE_FORM_CONCATENATED positions { list { ids: [5, 9, 3, 29, 0, 1] } } }",
