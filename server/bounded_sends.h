@@ -6,8 +6,8 @@
 
 namespace phasor::server {
 
-// About 0.1 ms of copying, and three hundred times what the call itself costs.
-inline constexpr size_t kMostAtOnce = size_t{256} << 10;
+// About half a millisecond of copying. A quarter of it costs large answers 15 %.
+inline constexpr size_t kMostAtOnce = size_t{1} << 20;
 
 }  // namespace phasor::server
 
