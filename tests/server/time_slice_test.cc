@@ -32,6 +32,9 @@ uint64_t Slice() {
 }
 
 bool HasSlices() {
+  // A container may forbid the call altogether.
+  Attributes own{};
+  if (syscall(SYS_sched_getattr, 0, &own, sizeof(own), 0) != 0 || syscall(SYS_sched_setattr, 0, &own, 0) != 0) return false;
   utsname names{};
   int major = 0, minor = 0;
   return uname(&names) == 0 && std::sscanf(names.release, "%d.%d", &major, &minor) == 2 &&
@@ -39,7 +42,7 @@ bool HasSlices() {
 }
 
 TEST(TimeSliceTest, EachThreadHasItsOwn) {
-  if (!HasSlices()) GTEST_SKIP() << "Linux before 6.12: all threads have one length";
+  if (!HasSlices()) GTEST_SKIP() << "Linux before 6.12, or it may not be asked here: all threads have one length";
   const uint64_t before = Slice();
   std::thread([] {
     AskForTimeSlice(kShortSlice);
