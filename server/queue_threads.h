@@ -58,6 +58,7 @@ class QueueThreads {
   void WakeLocked();
   // Looks whether the others are stuck, while there is something to see.
   void Watch();
+  void WaitForEvent(std::unique_lock<std::mutex>& lock, uint64_t seen);
 
   grpc::CompletionQueue* const queue_;
   const std::function<bool()> busy_;
@@ -67,8 +68,9 @@ class QueueThreads {
   std::atomic<int> resting_{0};  // changes under the lock
   int woken_ = 0;                // of those that rest
   bool stopping_ = false;
-  std::condition_variable watch_;
-  std::atomic<bool> unwatched_{false};  // nothing has happened for a while, and Watch waits for the next event
+  std::condition_variable watch_;       // of its end
+  const int timer_;                     // −1: the system has none left, and Watch never stops looking
+  std::atomic<bool> unwatched_{false};  // nothing has happened for a while: the next event sets the timer
   std::atomic<uint64_t> events_{0};     // that have begun
   std::atomic<int> working_{0};         // threads that are at one
   std::vector<std::thread> threads_;
