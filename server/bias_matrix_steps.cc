@@ -139,46 +139,37 @@ ProgramStep BiasMatrixWork::LayOutStep(const std::byte* vector, const MaskPiece*
   return ProgramStep::Of(task, rows_.size());
 }
 
-absl::StatusOr<std::vector<ProgramStep>> BiasMatrixWork::Steps(std::span<const Resolved* const> plans,
-                                                               const WorkMemory& memory) const {
-  const int64_t size = SizeOf(layout_->dtype), keys = layout_->request.keys;
+absl::StatusOr<std::vector<ProgramStep>> BiasMatrixWork::StepsOf(int64_t part, std::span<const Resolved* const> plans,
+                                                                 const WorkMemory& memory) const {
+  const int64_t size = SizeOf(layout_->dtype), keys = layout_->request.keys, per_row = rows_.count[2] * keys;
   std::byte* const out = memory.outputs[0];
+  auto* const distances = reinterpret_cast<int64_t*>(memory.scratch + kRuleBytes);
+  std::byte* const vector = layout_->full() ? memory.scratch + kRuleBytes : out;
   std::vector<ProgramStep> steps;
-  absl::Status status;
-  const auto add_values = [&](const Values& values) {
-    if (!status.ok()) return;
+  if (scattered_ && part == 0) steps.push_back(DistancesStep(distances));
+  const RowRange batch = RowsOfPart(part, value_parts());
+  for (int64_t b = batch.begin; b < batch.end; ++b) {
+    Values values = ValuesOf(b);
+    values.count = values.head_stride = scattered_ ? per_row : distances_;
+    if (scattered_) {
+      values.distances = std::span<const int64_t>(distances + b * per_row, static_cast<size_t>(per_row));
+    } else {
+      values.first = first_distance_;
+    }
+    values.out = (scattered_ ? out : vector) + b * values.heads * values.count * size;
     auto step = ValueStep(plans, values);
-    if (step.ok()) steps.push_back(*std::move(step));
-    status = step.status();
-  };
+    if (!step.ok()) return step.status();
+    steps.push_back(*std::move(step));
+  }
+  if (part < parts() - 1) return steps;
   const MaskPiece* const mask = masked_ ? &*masked_ : nullptr;
   const MaskRule* rule = nullptr;
   if (mask != nullptr) rule = new (memory.scratch) MaskRule(mask->Rule(additive_ ? memory.inputs[0] : nullptr));
   if (scattered_) {
-    auto* distances = reinterpret_cast<int64_t*>(memory.scratch + kRuleBytes);
-    const int64_t per_row = rows_.count[2] * keys;
-    steps.push_back(DistancesStep(distances));
-    for (int64_t b = 0; b < rows_.count[0]; ++b) {
-      Values values = ValuesOf(b);
-      values.count = values.head_stride = per_row;
-      values.distances = std::span<const int64_t>(distances + b * per_row, static_cast<size_t>(per_row));
-      values.out = out + b * values.heads * per_row * size;
-      add_values(values);
-    }
     if (rule != nullptr) steps.push_back(MaskStep(*mask, *rule, layout_->dtype, rows_, keys, out));
-    if (!status.ok()) return status;
-    return steps;
+  } else if (layout_->full()) {
+    steps.push_back(LayOutStep(vector, mask, rule, out));
   }
-  std::byte* const vector = layout_->full() ? memory.scratch + kRuleBytes : out;
-  for (int64_t b = 0; b < value_rows(); ++b) {
-    Values values = ValuesOf(b);
-    values.first = first_distance_;
-    values.count = values.head_stride = distances_;
-    values.out = vector + b * values.heads * distances_ * size;
-    add_values(values);
-  }
-  if (!status.ok()) return status;
-  if (layout_->full()) steps.push_back(LayOutStep(vector, mask, rule, out));
   return steps;
 }
 

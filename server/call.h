@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 
 #include "server/engine_core.h"
+#include "server/guarded.h"
 #include "server/refusal.h"
 
 namespace phasor::server {
@@ -101,7 +102,7 @@ class Call : public std::enable_shared_from_this<Call<R>> {
     const Stopwatch watch;
     StageReport report;
     report.status = context_->Check();
-    if (report.status.ok()) report.status = stage.run({0, stage.rows});
+    if (report.status.ok()) report.status = Guarded([&] { return stage.run({0, stage.rows}); });
     report.run_ns = watch.ns();
     std::move(stage.done)(std::move(report));
   }

@@ -208,8 +208,8 @@ ProgramStep WindowBiasWork::CopyStep(std::byte* out) const {
   return ProgramStep::Of(copy, (rows_.count[0] - 1) * pieces, 8);
 }
 
-absl::StatusOr<std::vector<ProgramStep>> WindowBiasWork::Steps(std::span<const Resolved* const> plans,
-                                                               const WorkMemory& memory) const {
+absl::StatusOr<std::vector<ProgramStep>> WindowBiasWork::StepsOf(int64_t part_number, std::span<const Resolved* const> plans,
+                                                                 const WorkMemory& memory) const {
   std::vector<ProgramStep> steps;
   const Plan& plan = plans[0]->plan;
   const WindowLayout& l = layout();
@@ -225,9 +225,12 @@ absl::StatusOr<std::vector<ProgramStep>> WindowBiasWork::Steps(std::span<const R
                           l.request.queries + l.request.keys - 1, out, scratch, &steps);
     return steps;
   }
-  const int64_t computed = l.rows_differ ? rows_.count[0] : 1;
-  for (int64_t b = 0; b < computed; ++b) AppendBiasSteps(plan, PartOf(b, out + b * part_bytes()), scratch, &steps);
-  if (computed < rows_.count[0]) steps.push_back(CopyStep(out));
+  const RowRange computed = RowsOfPart(part_number, computed_rows());
+  for (int64_t b = computed.begin; b < computed.end; ++b) {
+    AppendBiasSteps(plan, PartOf(b, out + b * part_bytes()), scratch, &steps);
+  }
+  if (part_number < parts() - 1) return steps;
+  if (computed.end < rows_.count[0]) steps.push_back(CopyStep(out));
   if (masked_) {
     const auto* rule = new (memory.scratch) MaskRule(masked_->Rule(inputs.empty() ? nullptr : memory.inputs[0]));
     steps.push_back(MaskStep(*masked_, *rule, l.dtype, rows_, l.request.keys, out));

@@ -24,7 +24,12 @@ class WindowBiasWork final : public Work {
   WindowBiasWork(TableSource source, WindowLayout layout, WorkArray array);
 
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
-                                                 const WorkMemory& memory) const override;
+                                                 const WorkMemory& memory) const override {
+    return StepsOfAll(plans, memory);
+  }
+  int64_t parts() const override { return PartsOf(computed_rows()); }
+  absl::StatusOr<std::vector<ProgramStep>> StepsOf(int64_t part, std::span<const Resolved* const> plans,
+                                                   const WorkMemory& memory) const override;
   Cut cut() const override { return Cut::kRows; }
   WorkPiece PieceAt(int64_t row, int64_t most, const Bytes& prepared) const override;
   int64_t PieceBytes(int64_t bytes) const override;
@@ -49,6 +54,11 @@ class WindowBiasWork final : public Work {
   int64_t ScratchBytes(int64_t heads, int64_t queries) const;
   BiasPart PartOf(int64_t b, std::byte* out) const;
   ProgramStep CopyStep(std::byte* out) const;
+  // Batch rows that are computed by themselves.
+  int64_t computed_rows() const {
+    const WindowLayout& l = layout();
+    return l.rows_differ && !l.indices && l.request.form != BiasForm::kVector ? rows_.count[0] : 1;
+  }
   int64_t part_bytes() const { return rows_.count[1] * rows_.count[2] * layout().request.keys * SizeOf(layout().dtype); }
 
   std::shared_ptr<const Shared> shared_;

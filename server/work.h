@@ -4,8 +4,10 @@
 #ifndef PHASOR_SERVER_WORK_H_
 #define PHASOR_SERVER_WORK_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -121,6 +123,33 @@ class Work {
   // SpecErrors are paths relative to the item.
   virtual absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
                                                          const WorkMemory& memory) const = 0;
+
+  // Where steps are as many as batch rows, they are made a part at a time: one part's are run before the next is asked for,
+  // and no more than those are held. Steps then gives those of all parts.
+  virtual int64_t parts() const { return 1; }
+  virtual absl::StatusOr<std::vector<ProgramStep>> StepsOf(int64_t /*part*/, std::span<const Resolved* const> plans,
+                                                           const WorkMemory& memory) const {
+    return Steps(plans, memory);
+  }
+
+ protected:
+  // Batch rows whose steps are made at once.
+  static constexpr int64_t kRowsOfPart = 256;
+  static int64_t PartsOf(int64_t batch_rows) { return std::max<int64_t>(1, (batch_rows + kRowsOfPart - 1) / kRowsOfPart); }
+  static RowRange RowsOfPart(int64_t part, int64_t batch_rows) {
+    return {part * kRowsOfPart, std::min((part + 1) * kRowsOfPart, batch_rows)};
+  }
+
+  absl::StatusOr<std::vector<ProgramStep>> StepsOfAll(std::span<const Resolved* const> plans,
+                                                      const WorkMemory& memory) const {
+    std::vector<ProgramStep> steps;
+    for (int64_t part = 0; part < parts(); ++part) {
+      auto some = StepsOf(part, plans, memory);
+      if (!some.ok()) return some.status();
+      std::move(some->begin(), some->end(), std::back_inserter(steps));
+    }
+    return steps;
+  }
 };
 
 }  // namespace phasor::server

@@ -58,7 +58,12 @@ class BiasMatrixWork : public Work {
   int64_t PieceBytes(int64_t bytes) const final;
 
   absl::StatusOr<std::vector<ProgramStep>> Steps(std::span<const Resolved* const> plans,
-                                                 const WorkMemory& memory) const final;
+                                                 const WorkMemory& memory) const final {
+    return StepsOfAll(plans, memory);
+  }
+  int64_t parts() const final { return PartsOf(value_parts()); }
+  absl::StatusOr<std::vector<ProgramStep>> StepsOf(int64_t part, std::span<const Resolved* const> plans,
+                                                   const WorkMemory& memory) const final;
 
  protected:
   // Where values go: out[h·head_stride + i] for `heads` heads of the request's from first_head on, of batch row `row`, at
@@ -91,6 +96,8 @@ class BiasMatrixWork : public Work {
   void SetRows(const ContiguousBox& rows, bool piece);
 
   int64_t value_rows() const { return layout_->value_batch > 0 ? rows_.count[0] : 1; }
+  // Batch rows that take a step of their own.
+  int64_t value_parts() const { return scattered_ ? rows_.count[0] : value_rows(); }
   // Of value row b, but for where its values go.
   Values ValuesOf(int64_t b) const;
   ProgramStep DistancesStep(int64_t* distances) const;

@@ -11,6 +11,7 @@
 
 #include "server/call.h"
 #include "server/fingerprint.h"
+#include "server/guarded.h"
 #include "server/plan_cache.h"
 #include "server/tensor_rotation.h"
 #include "server/work.h"
@@ -122,33 +123,61 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
   }
 
   void BuildSteps() {
-    std::vector<const Resolved*> plans;
-    for (const auto& entry : plans_) plans.push_back(&entry->resolved);
-    auto steps = work_->Steps(plans, memory_);
-    if (!steps.ok()) return call_->EndItem(index_, steps.status());
-    steps_ = *std::move(steps);
-    RunFrom(0);
+    for (const auto& entry : plans_) resolved_.push_back(&entry->resolved);
+    RunSteps();
   }
 
-  void RunFrom(size_t next) {
-    while (next < steps_.size() && steps_[next].rows <= 0) ++next;
-    if (next == steps_.size()) return Finish();
-    const ProgramStep& step = steps_[next];
+  // The next part's, when those before are through.
+  absl::Status TakeSteps() {
+    next_ = 0;
+    return Guarded([this] {
+      auto steps = work_->StepsOf(part_++, resolved_, memory_);
+      if (steps.ok()) steps_ = *std::move(steps);
+      return steps.status();
+    });
+  }
+
+  // Steps of a slice or two are run here, one after the other, for about as long as a slice takes; a longer one, and the
+  // next one then, is queued, so that others get their turn. A loop, since callers decide how many steps there are.
+  void RunSteps() {
+    constexpr int64_t kTurnNs = 1'000'000;
+    const Stopwatch turn;
+    while (true) {
+      while (next_ < steps_.size() && steps_[next_].rows <= 0) ++next_;
+      if (next_ == steps_.size()) {
+        if (part_ == work_->parts()) return Finish();
+        if (absl::Status status = TakeSteps(); !status.ok()) return call_->EndItem(index_, std::move(status));
+        continue;
+      }
+      const ProgramStep& step = steps_[next_];
+      const int64_t per_slice = RowsPerSlice(*call_->core()->backend, step);
+      if (step.rows > 2 * per_slice || turn.ns() > kTurnNs) return QueueStep(step, per_slice);
+      const Stopwatch watch;
+      absl::Status status = call_->context()->Check();
+      if (status.ok()) status = Guarded([&] { return Run(step, {0, step.rows}); });
+      result().stages.build_ns += watch.ns();
+      if (!status.ok()) return call_->EndItem(index_, std::move(status));
+      ++next_;
+    }
+  }
+
+  absl::Status Run(const ProgramStep& step, RowRange rows) const {
+    return RunStep(*call_->core()->backend, step, rows, &call_->context()->cancelled);
+  }
+
+  void QueueStep(const ProgramStep& step, int64_t rows_per_slice) {
     Stage stage;
     stage.rows = step.rows;
-    stage.rows_per_slice = RowsPerSlice(*call_->core()->backend, step);
-    stage.run = [self = this->shared_from_this(), &step](RowRange rows) {
-      return RunStep(*self->call_->core()->backend, step, rows, &self->call_->context()->cancelled);
-    };
-    stage.done = [self = this->shared_from_this(), next](StageReport report) {
+    stage.rows_per_slice = rows_per_slice;
+    stage.run = [self = this->shared_from_this(), &step](RowRange rows) { return self->Run(step, rows); };
+    stage.done = [self = this->shared_from_this()](StageReport report) {
       self->result().stages.queue_ns += report.queue_ns;
       self->result().stages.build_ns += report.run_ns;
       if (!report.status.ok()) return self->call_->EndItem(self->index_, std::move(report.status));
-      self->RunFrom(next + 1);
+      ++self->next_;
+      self->RunSteps();
     };
-    // Work of a slice or two is done here; more than that is queued, so that others get their turn.
-    const bool little = step.rows <= 2 * stage.rows_per_slice;
-    call_->RunStage(std::move(stage), little ? 0 : kInlineBytes + 1);
+    call_->RunStage(std::move(stage), kInlineBytes + 1);
   }
 
   void Finish() {
@@ -175,7 +204,10 @@ class WorkJob : public std::enable_shared_from_this<WorkJob<R>> {
   WorkMemory memory_;
   std::vector<Gather> gathers_;
   std::vector<int64_t> first_block_, gather_bytes_;
-  std::vector<ProgramStep> steps_;
+  std::vector<const Resolved*> resolved_;
+  int64_t part_ = 0;                // that is taken next
+  std::vector<ProgramStep> steps_;  // of the part before
+  size_t next_ = 0;
 };
 
 }  // namespace phasor::server
