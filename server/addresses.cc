@@ -8,7 +8,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <set>
+#include <string>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 
@@ -89,11 +92,15 @@ std::string_view UnixPath(std::string_view address) {
 }
 
 absl::Status CheckListenAddresses(std::string_view flag, const std::vector<std::string>& addresses, bool loopback) {
-  std::set<std::string_view> paths;
+  std::set<std::string> paths;
   for (const std::string& address : addresses) {
     if (IsUnixAddress(address)) {
       if (absl::Status status = CheckUnixForm(flag, address); !status.ok()) return status;
-      if (!paths.insert(UnixPath(address)).second) return BadAddress(flag, address, "every path once");
+      // However it is spelled: the later listener would take the socket from the earlier one.
+      std::error_code failed;
+      const std::filesystem::path place = std::filesystem::weakly_canonical(UnixPath(address), failed);
+      if (!paths.insert(failed ? std::string(UnixPath(address)) : place.string()).second)
+        return BadAddress(flag, address, "every path once");
     } else if (loopback && !IsLoopback(address)) {
       return BadAddress(flag, address, "unix:PATH, or HOST:PORT with a loopback host (127.0.0.1, localhost, [::1])");
     } else if (!loopback && !IsHostPort(address)) {

@@ -290,6 +290,14 @@ void Metrics::WatchDeviceMemory(std::function<DeviceStore::Stats()> stats, const
       [stats = std::move(stats), options](std::vector<MetricFamily>* out) { AddDeviceMemory(stats(), options, out); }));
 }
 
+void Metrics::WatchConnections(std::function<int64_t()> refused) {
+  live_.push_back(std::make_shared<LiveFamilies>([refused = std::move(refused)](std::vector<MetricFamily>* out) {
+    AddSample(out, "phasor_refused_connections_total",
+              "Connections that were closed as they came, because the process had no file descriptor left.",
+              MetricType::Counter, refused ? static_cast<double>(refused()) : 0);
+  }));
+}
+
 void Metrics::WatchAnswers(std::function<AnswerMemo::Stats()> stats) {
   live_.push_back(std::make_shared<LiveFamilies>(
       [stats = std::move(stats)](std::vector<MetricFamily>* out) { AddAnswers(stats(), out); }));

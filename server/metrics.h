@@ -81,6 +81,9 @@ class Metrics {
   // The same of the backend's devices, if it has any.
   void WatchBackend(std::function<BackendStats()> stats, int64_t min_device_bytes);
 
+  // The same of connections that were refused; empty: 0.
+  void WatchConnections(std::function<int64_t()> refused);
+
   // The same of the answers that are kept whole.
   void WatchAnswers(std::function<AnswerMemo::Stats()> stats);
 

@@ -48,6 +48,9 @@ std::string VariableOf(std::string_view flag) {
   return Cat("PHASOR_", absl::AsciiStrToUpper(absl::StrReplaceAll(ToAbsl(flag.substr(2)), {{"-", "_"}})));
 }
 
+// Of a lease or a pause; what is shorter would end before anybody could use it.
+constexpr std::chrono::milliseconds kShortest{10};
+
 // Adds flags to an App that all know their variable, their group and their default, and that say what is allowed when they
 // are given something else.
 class FlagBuilder {
@@ -118,10 +121,14 @@ class FlagBuilder {
   }
 
   template <typename Duration>
-  void AddDuration(const std::string& flag, Duration* target, const std::string& fallback, const std::string& help) {
+  void AddDuration(const std::string& flag, Duration* target, const std::string& fallback, const std::string& help,
+                   std::chrono::milliseconds lowest = {}) {
     Add(flag, "TIME", fallback, help, [=](const std::string& text) -> absl::Status {
       const auto duration = ParseDuration(text);
       if (!duration.ok()) return duration.status();
+      if (*duration < lowest) {
+        return absl::InvalidArgumentError(Cat("given \"", text, "\"; allowed: at least ", lowest.count(), "ms"));
+      }
       *target = std::chrono::duration_cast<Duration>(*duration);
       return absl::OkStatus();
     });
@@ -221,7 +228,7 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
   flags->AddInteger("--cuda-ipc-peer-handles", &server.device_memory.peer_handles, 0, 4096,
                     "The same of one peer: all who come through Unix sockets, or all who come through loopback");
   flags->AddDuration("--cuda-ipc-lease", &server.device_memory.lease, "5s",
-                     "How long one stays mapped after its last use; at least 10ms");
+                     "How long one stays mapped after its last use; at least 10ms", kShortest);
   flags->AddInteger("--threads", &server.worker_threads, 0, 1024,
                     "Threads that build tables and run kernels; 0: as many as the CPU quota allows");
   flags->AddInteger(
@@ -239,7 +246,8 @@ void AddWork(FlagBuilder* flags, PhasordOptions* options) {
                  "Payload of a stream's message, where the caller does not say");
   flags->AddInteger("--stream-window", &server.streams.window, 1, 64, "Chunks that are made ahead of the one being sent");
   flags->AddDuration("--stream-pause", &server.streams.pause, "30s",
-                     "How long a stream's peer may neither send nor take a message before it is cut off");
+                     "How long a stream's peer may neither send nor take a message before it is cut off; at least 10ms",
+                     kShortest);
   flags->AddList("--warm", "TABLE", &server.warm, ";\n",
                  "Table to build before health turns on; may be repeated (in the variable: separated by ;): "
                  "[dtype=f32,][positions=N,][length=N,][layer_type=T,]SOURCE, where SOURCE is the path of a config.json or "
@@ -255,7 +263,7 @@ void AddSharedMemory(FlagBuilder* flags, RegionOptions* regions) {
   flags->AddInteger("--shared-memory-regions", &regions->max_regions, 0, 65536,
                     "How many regions there may be; each takes a file descriptor");
   flags->AddDuration("--shared-memory-lease", &regions->lease, "5m",
-                     "How long a region is kept after its last use; at least 10ms");
+                     "How long a region is kept after its last use; at least 10ms", kShortest);
 }
 
 void AddLimits(FlagBuilder* flags, Limits* limits) {
@@ -289,7 +297,8 @@ void AddOperation(FlagBuilder* flags, PhasordOptions* options) {
   flags->AddDuration("--drain-delay", &options->drain_delay, "5s",
                      "From the signal until new calls are refused, so that load balancers notice");
   flags->AddDuration("--drain-grace", &options->drain_grace, "30s", "Then, how long running calls may take to end");
-  flags->AddSwitch("--check-config", &options->check_config, "Check every flag and exit: 0 when phasord would start");
+  flags->AddSwitch("--check-config", &options->check_config,
+                   "Check every flag and exit: 0 when all are right (that ports are free is not looked at)");
   flags->AddSwitch("--print-metrics", &options->print_metrics, "Print the metrics as a fresh server has them, and exit");
 }
 

@@ -83,7 +83,7 @@ void ServeAndDrain(const PhasordOptions& options, Server* server, Logger* logger
   logger->Event(LogLevel::kInfo, "stopped");
 }
 
-int Run(int argc, char** argv, const BackendMaker& make_backend) {
+int Run(int argc, char** argv, const BackendMaker& make_backend, std::function<int64_t()> refused_connections) {
   // protobuf prints a line for every string of a request that is no UTF-8: callers would write the log.
 #if __has_include("google/protobuf/stubs/logging.h")
   google::protobuf::SetLogHandler(nullptr);
@@ -110,6 +110,7 @@ int Run(int argc, char** argv, const BackendMaker& make_backend) {
   const GrpcLogGuard grpc_log(logger);
   LogConfiguration(options, logger.get());
   options.server.make_backend = make_backend;
+  options.server.refused_connections = std::move(refused_connections);
   // The way out is that of a signal: health turns off, calls end, then the process.
   options.server.on_device_lost = [] { kill(getpid(), SIGTERM); };
   auto server = Server::Start(options.server, logger);
@@ -131,13 +132,13 @@ int Run(int argc, char** argv, const BackendMaker& make_backend) {
 
 }  // namespace
 
-int RunPhasord(int argc, char** argv, const BackendMaker& make_backend) {
+int RunPhasord(int argc, char** argv, const BackendMaker& make_backend, std::function<int64_t()> refused_connections) {
   BlockSignals();
   TuneMalloc();
   // Held until the process ends: gRPC's last shutdown joins a thread of its own that polls for up to ten seconds after a
   // large message was sent, with nothing left to do.
   grpc_init();
-  return Run(argc, argv, make_backend);
+  return Run(argc, argv, make_backend, std::move(refused_connections));
 }
 
 }  // namespace phasor::server

@@ -2,13 +2,18 @@
 #ifndef PHASOR_SERVER_PHASORD_H_
 #define PHASOR_SERVER_PHASORD_H_
 
+#include <cstdint>
+#include <functional>
+
 #include "server/server.h"
 
 namespace phasor::server {
 
 // From the arguments to the exit code: 0, 1 (failed), 2 (a wrong flag or configuration), 3 (a device's state was lost). Once
 // a process, from main and before any other thread. `make_backend`: a test's backend; no flag leads to one.
-int RunPhasord(int argc, char** argv, const BackendMaker& make_backend = {});
+// `refused_connections`: ServerOptions'.
+int RunPhasord(int argc, char** argv, const BackendMaker& make_backend = {},
+               std::function<int64_t()> refused_connections = {});
 
 }  // namespace phasor::server
 

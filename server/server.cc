@@ -187,6 +187,7 @@ absl::Status Server::Impl::StartEngine() {
   metrics->WatchBackend([e = engine.get()] { return e->backend().stats(); }, options.devices.min_device_bytes);
   metrics->WatchRegions([r = regions.get()] { return r->stats(); }, options.regions.total_bytes);
   metrics->WatchDeviceMemory([d = devices.get()] { return d->stats(); }, options.device_memory);
+  metrics->WatchConnections(options.refused_connections);
   metrics->WatchAnswers([c = &context] { return c->answers.stats(); });
   metrics->WatchUploads([u = uploads.get()] { return u->stats(); }, options.uploads.total_bytes);
 

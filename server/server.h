@@ -45,6 +45,8 @@ struct ServerOptions {
   BackendOptions devices;     // of the cuda backend; on_device_lost is the server's own
   // Called once when a device's state is lost: health says NOT_SERVING, and the process is to end soon. Any thread.
   std::function<void()> on_device_lost;
+  // Connections that the program closed as they came, for want of descriptors (lasting_accepts.h); empty: it does not count.
+  std::function<int64_t()> refused_connections;
   std::vector<std::string> warm;  // values as ReadWarmValue takes them
   int max_concurrent_streams = 256;
   std::chrono::seconds max_connection_age{0};

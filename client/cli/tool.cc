@@ -174,7 +174,7 @@ void AddGlobalOptions(CLI::App& app, Tool& tool) {
   app.add_option("--server", tool.server,
                  "HOST:PORT of a server; without it the tool runs the very same server inside its own process")
       ->envname("PHASOR_SERVER");
-  app.add_option("--backend", tool.backend, "Backend of the embedded server: auto, cpu or reference")
+  app.add_option("--backend", tool.backend, "Backend of the embedded server: auto, cuda, cpu or reference")
       ->check(CLI::IsMember({"auto", "cuda", "cpu", "reference"}))
       ->default_str("auto");
   app.add_flag("--json", tool.json, "Print JSON on standard output, for scripts");

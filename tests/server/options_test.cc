@@ -136,16 +136,28 @@ TEST(ParseOptionsTest, SharedMemoryThatNobodyCouldGetIsRefused) {
 
 TEST(ParseOptionsTest, WrongValuesExitTwoAndSayWhatIsAllowed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--cache-bytes=1GB", "KiB, MiB, GiB"}, {"--threads=-1", "0 to 1024"},
-      {"--threads=x", "0 to 1024"},           {"--backend=tpu", "auto, "},
-      {"--log-format=xml", "text, json"},     {"--log-level=loud", "debug, info"},
-      {"--drain-delay=soon", "250ms"},        {"--max-queue=0", "1 to "},
-      {"--max-batch-items=1e3", "1 to "},     {"--max-request-bytes=100GiB", " to "},
-      {"--cpu-target=mmx", "auto, "},         {"--no-such-flag", "--no-such-flag"},
-      {"--rpc-threads=65", "0 to 64"},        {"--cuda-devices=0,x", "0,2"},
-      {"--cuda-devices=-1", "all, or"},       {"--cuda-out-of-memory=wait", "cpu, refuse"},
-      {"--cuda-min-bytes=1MB", "KiB, MiB"},   {"--cuda-ipc-handles=-1", "0 to 4096"},
+      {"--cache-bytes=1GB", "KiB, MiB, GiB"},
+      {"--threads=-1", "0 to 1024"},
+      {"--threads=x", "0 to 1024"},
+      {"--backend=tpu", "auto, "},
+      {"--log-format=xml", "text, json"},
+      {"--log-level=loud", "debug, info"},
+      {"--drain-delay=soon", "250ms"},
+      {"--max-queue=0", "1 to "},
+      {"--max-batch-items=1e3", "1 to "},
+      {"--max-request-bytes=100GiB", " to "},
+      {"--cpu-target=mmx", "auto, "},
+      {"--no-such-flag", "--no-such-flag"},
+      {"--rpc-threads=65", "0 to 64"},
+      {"--cuda-devices=0,x", "0,2"},
+      {"--cuda-devices=-1", "all, or"},
+      {"--cuda-out-of-memory=wait", "cpu, refuse"},
+      {"--cuda-min-bytes=1MB", "KiB, MiB"},
+      {"--cuda-ipc-handles=-1", "0 to 4096"},
       {"--cuda-ipc-lease=soon", "250ms"},
+      {"--cuda-ipc-lease=9ms", "at least 10ms"},
+      {"--shared-memory-lease=0", "at least 10ms"},
+      {"--stream-pause=0", "at least 10ms"},
   };
   for (const auto& [flag, allowed] : cases) {
     const ParsedOptions parsed = Parse({flag});
