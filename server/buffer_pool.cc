@@ -93,10 +93,15 @@ class PoolState {
     {
       std::lock_guard lock(mutex_);
       stats_.used_bytes -= block.size;
-      stats_.free_bytes += block.size;
-      free_.push_back(block);
-      by_class_[block.size].push_back(std::prev(free_.end()));
-      surplus = TakeOldest(keep_bytes_);
+      if (block.size > keep_bytes_) {
+        // It cannot stay, and must not push out those that can.
+        surplus = {block};
+      } else {
+        stats_.free_bytes += block.size;
+        free_.push_back(block);
+        by_class_[block.size].push_back(std::prev(free_.end()));
+        surplus = TakeOldest(keep_bytes_);
+      }
     }
     Unmap(surplus);
   }

@@ -45,7 +45,8 @@ class Buffer {
 // (blocks below 16 KiB: rounded up to 4 KiB). Alignment: 4 KiB, and 2 MiB with huge pages asked for from 2 MiB on.
 class BufferPool {
  public:
-  // Free blocks are kept up to `keep_bytes`; beyond, those unused for longest return to the system.
+  // Free blocks are kept up to `keep_bytes`; beyond, those unused for longest return to the system. A block that is larger
+  // than that alone returns at once and leaves the others.
   // `pinning` (null: none) is asked for blocks of 1 MiB and more, once each, for as long as they are the pool's.
   explicit BufferPool(int64_t keep_bytes, std::shared_ptr<const HostPinning> pinning = nullptr);
   ~BufferPool();

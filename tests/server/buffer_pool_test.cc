@@ -99,6 +99,24 @@ TEST(BufferPool, KeepsNoMoreThanItMayAndTrims) {
   EXPECT_EQ(pool.stats().free_bytes, 0);
 }
 
+TEST(BufferPool, ABlockTooLargeToKeepLeavesTheOthers) {
+  BufferPool pool(4 * kMiB);
+  {
+    auto one = pool.Allocate(kMiB), other = pool.Allocate(2 * kMiB);
+  }
+  EXPECT_EQ(pool.stats().free_bytes, 3 * kMiB);
+  EXPECT_TRUE(pool.Allocate(8 * kMiB).ok());
+  EXPECT_EQ(pool.stats().used_bytes, 0);
+  EXPECT_EQ(pool.stats().free_bytes, 3 * kMiB);
+  {
+    auto one = pool.Allocate(kMiB), other = pool.Allocate(2 * kMiB);
+    EXPECT_EQ(pool.stats().reused, 2);
+  }
+  // One that fills what may be kept is kept.
+  EXPECT_TRUE(pool.Allocate(4 * kMiB).ok());
+  EXPECT_EQ(pool.stats().free_bytes, 4 * kMiB);
+}
+
 TEST(BufferPool, RefusesWhatNoMachineHas) {
   BufferPool pool(kMiB);
   EXPECT_EQ(pool.Allocate(int64_t{1} << 60).status().code(), absl::StatusCode::kResourceExhausted);
