@@ -49,6 +49,11 @@ Scheduler::Queue::Stages::iterator Scheduler::Queue::Add(std::shared_ptr<Active>
   return stages.emplace(start, std::move(active));
 }
 
+void Scheduler::Queue::Remove(Stages::iterator position) {
+  stages.erase(position);
+  if (stages.empty()) due_next.clear();
+}
+
 Scheduler::Scheduler(int threads) {
   threads_.reserve(static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
@@ -117,7 +122,7 @@ Scheduler::Claim Scheduler::ClaimSlice() {
   ++active.running;
   if (active.next_row == active.stage.rows) {
     active.queued = false;
-    QueueOf(active.stage.lane).stages.erase(active.position);
+    queue.Remove(active.position);
   }
   return claim;
 }
@@ -144,7 +149,7 @@ void Scheduler::EndSlice(const std::shared_ptr<Active>& active, absl::Status sta
     --active->running;
     if (active->queued && !active->status.ok()) {
       active->queued = false;
-      QueueOf(active->stage.lane).stages.erase(active->position);
+      QueueOf(active->stage.lane).Remove(active->position);
     }
     // While stopping, what is still queued is ended by Stop.
     if (active->queued || active->running > 0) return;

@@ -71,10 +71,12 @@ class Scheduler {
   struct Queue {
     using Stages = std::multimap<int64_t, std::shared_ptr<Active>>;
     Stages::iterator Add(std::shared_ptr<Active> active);
+    void Remove(Stages::iterator position);
 
     Stages stages;
-    std::unordered_map<uint64_t, int64_t> due_next;  // of each peer's next stage, while that is ahead of `due`
-    int64_t due = 0;                                 // of the stage that last had its first slice
+    // Of each peer's next stage, while that is ahead of `due`. Nothing is owed when nobody waits.
+    std::unordered_map<uint64_t, int64_t> due_next;
+    int64_t due = 0;  // of the stage that last had its first slice
   };
   struct Claim {
     std::shared_ptr<Active> stage;

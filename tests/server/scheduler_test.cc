@@ -116,7 +116,14 @@ TEST(Scheduler, LateWorkDoesNotBegin) {
 // One worker, kept busy until Run: so that what waits is all there when its order is decided.
 class InOrder {
  public:
-  InOrder() {
+  // `before`: slices that peer 1 has had by then, when nobody else was there.
+  explicit InOrder(int64_t before = 0) {
+    if (before > 0) {
+      Add('.', 1, before);
+      EXPECT_TRUE(all_.back().get().status.ok());
+      all_.clear();
+      order_.clear();
+    }
     blocker_ = Submit(scheduler_, Rows(1, 1, [this](RowRange) {
                         gate_.Wait();
                         return absl::OkStatus();
@@ -179,6 +186,14 @@ TEST(Scheduler, LongWorkCountsForMore) {
   work.Add('a', 1, 1);
   for (int i = 0; i < 4; ++i) work.Add('b', 2, 1);
   EXPECT_EQ(work.Run(), "AAAbbbab");
+}
+
+// A stage of many slices that nobody had to wait for is no debt.
+TEST(Scheduler, AnIdleLaneForgetsWhatPeersHaveHad) {
+  InOrder work(100);
+  work.Add('a', 1, 1);
+  for (int i = 0; i < 3; ++i) work.Add('b', 2, 1);
+  EXPECT_EQ(work.Run(), "abbb");
 }
 
 TEST(Scheduler, LargeStagesTakeTurns) {
