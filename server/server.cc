@@ -11,6 +11,7 @@
 #include "server/memory_keeper.h"
 #include "server/metrics.h"
 #include "server/metrics_listener.h"
+#include "server/process_stats.h"
 #include "server/self_test.h"
 #include "server/services.h"
 #include "server/text.h"
@@ -275,6 +276,7 @@ void Server::Impl::KeepMemory() {
   MemoryKeeper::Actions actions;
   actions.traffic = [this] { return admission->traffic(); };
   actions.inflight = [this] { return engine->inflight_bytes(); };
+  actions.resident = ReadResidentBytes;
   actions.give_back = [this] {
     engine->TrimPool(kIdlePoolBytes);
     TrimMalloc();
