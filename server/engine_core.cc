@@ -102,15 +102,18 @@ EngineCore::EngineCore(EngineOptions given, std::unique_ptr<Backend> given_backe
       cache(options.cache_bytes, this),
       scheduler(options.worker_threads > 0 ? options.worker_threads : DefaultWorkerThreads()) {}
 
-void EngineCore::Start(const TileKey& key, Lane lane) {
+void EngineCore::Start(const TileKey& key, Lane lane, std::shared_ptr<StageTicket> ticket) {
   auto build = std::make_shared<TileBuild>(this, key);
   Stage stage;
   stage.lane = lane;
+  stage.ticket = std::move(ticket);
   stage.rows = build->rows().end - build->rows().begin;
   stage.rows_per_slice = build->rows_per_slice();
   stage.run = [build](RowRange rows) { return build->Run(rows); };
   stage.done = [build](StageReport report) { build->Finish(std::move(report)); };
   scheduler.Submit(std::move(stage));
 }
+
+void EngineCore::Promote(const std::shared_ptr<StageTicket>& ticket) { scheduler.Promote(ticket); }
 
 }  // namespace phasor::server

@@ -24,7 +24,8 @@ inline constexpr size_t kMaxPlans = 1024;
 struct EngineCore final : TableCache::Builder {
   EngineCore(EngineOptions given, std::unique_ptr<Backend> given_backend, Engine::BuildObserver given_observer);
 
-  void Start(const TileKey& key, Lane lane) override;
+  void Start(const TileKey& key, Lane lane, std::shared_ptr<StageTicket> ticket) override;
+  void Promote(const std::shared_ptr<StageTicket>& ticket) override;
 
   const EngineOptions options;
   const std::unique_ptr<Backend> backend;

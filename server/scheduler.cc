@@ -27,8 +27,11 @@ absl::Status Stopped() { return MakeRefusal(Refusal::kDraining, "the server is s
 
 }  // namespace
 
-// A stage and how far it is. Guarded by the scheduler's mutex but for `stage`, which does not change.
+// A stage and how far it is. Guarded by the scheduler's mutex but for `stage`, of which only the lane changes (under it).
 struct Scheduler::Active {
+  uint64_t peer() const { return stage.context == nullptr ? 0 : stage.context->peer; }
+  int64_t slices_left() const { return (stage.rows - next_row - 1) / stage.rows_per_slice + 1; }
+
   Stage stage;
   Clock::time_point submitted;
   std::optional<Clock::time_point> started;
@@ -40,18 +43,24 @@ struct Scheduler::Active {
 };
 
 Scheduler::Queue::Stages::iterator Scheduler::Queue::Add(std::shared_ptr<Active> active) {
-  const Stage& stage = active->stage;
-  const uint64_t peer = stage.context == nullptr ? 0 : stage.context->peer;
   if (due_next.size() > kMostPeers) std::erase_if(due_next, [this](const auto& next) { return next.second <= due; });
-  int64_t& next = due_next[peer];
+  int64_t& next = due_next[active->peer()];
   const int64_t start = std::max(due, next);
-  next = start + (stage.rows - 1) / stage.rows_per_slice + 1;
+  next = start + active->slices_left();
   return stages.emplace(start, std::move(active));
 }
 
 void Scheduler::Queue::Remove(Stages::iterator position) {
   stages.erase(position);
   if (stages.empty()) due_next.clear();
+}
+
+std::shared_ptr<Scheduler::Active> Scheduler::Queue::Withdraw(Stages::iterator position) {
+  std::shared_ptr<Active> active = position->second;
+  const auto next = due_next.find(active->peer());
+  if (next != due_next.end()) next->second -= active->slices_left();
+  Remove(position);
+  return active;
 }
 
 Scheduler::Scheduler(int threads) {
@@ -68,6 +77,10 @@ void Scheduler::Submit(Stage stage) {
   {
     std::lock_guard lock(mutex_);
     if (!stopping_) {
+      if (StageTicket* ticket = active->stage.ticket.get()) {
+        ticket->stage_ = active;
+        if (ticket->promoted_) active->stage.lane = Lane::kSmall;
+      }
       active->position = QueueOf(active->stage.lane).Add(active);
       ++unstarted_;
       if (active->stage.rows > active->stage.rows_per_slice) {
@@ -79,6 +92,17 @@ void Scheduler::Submit(Stage stage) {
     }
   }
   std::move(active->stage.done)(StageReport{Stopped(), 0, 0});
+}
+
+void Scheduler::Promote(const std::shared_ptr<StageTicket>& ticket) {
+  std::shared_ptr<Active> active;  // may turn out to be the last reference: dies without the lock
+  std::lock_guard lock(mutex_);
+  ticket->promoted_ = true;
+  active = ticket->stage_.lock();
+  if (active == nullptr || !active->queued || stopping_ || active->stage.lane == Lane::kSmall) return;
+  active = large_.Withdraw(active->position);
+  active->stage.lane = Lane::kSmall;
+  active->position = small_.Add(active);
 }
 
 void Scheduler::Work() {

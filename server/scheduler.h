@@ -31,6 +31,8 @@ struct StageReport {
   int64_t run_ns = 0;    // from then until its last slice ended
 };
 
+class StageTicket;
+
 // A piece of work: rows [0, rows), run in slices.
 struct Stage {
   Lane lane = Lane::kSmall;
@@ -38,6 +40,8 @@ struct Stage {
   int64_t rows_per_slice = 1;  // ≥ 1, about a millisecond of work or less
   // Checked before every slice; a call that is over runs no more of them. Null: nobody's in particular.
   std::shared_ptr<const CallContext> context;
+  // What Promote knows it by; null: it keeps its lane.
+  std::shared_ptr<StageTicket> ticket;
   // Runs the rows; called by several threads at once for different rows. After an error no further slice begins.
   std::function<absl::Status(RowRange)> run;
   // Called once, after the last slice, on a worker (or on the thread that stops the scheduler).
@@ -57,6 +61,10 @@ class Scheduler {
   // Never blocks. After Stop the stage ends at once, on this thread, with UNAVAILABLE.
   void Submit(Stage stage);
 
+  // What is left to begin of that stage goes on in the small lane, as if it had been submitted there now: somebody with
+  // little to do waits for it. No effect once all of it has begun; before Submit, that takes it there. Never blocks.
+  void Promote(const std::shared_ptr<StageTicket>& ticket);
+
   // Lets running slices end, ends every stage that is left with UNAVAILABLE and joins the workers. Not to be called from a
   // stage.
   void Stop();
@@ -66,12 +74,15 @@ class Scheduler {
   int threads() const { return static_cast<int>(threads_.size()); }
 
  private:
+  friend class StageTicket;
   struct Active;
   // The stages of a lane that have slices left to claim, by when they are due: counted in slices.
   struct Queue {
     using Stages = std::multimap<int64_t, std::shared_ptr<Active>>;
     Stages::iterator Add(std::shared_ptr<Active> active);
     void Remove(Stages::iterator position);
+    // Takes a stage away; its peer owes nothing for the slices that it has not had here.
+    std::shared_ptr<Active> Withdraw(Stages::iterator position);
 
     Stages stages;
     // Of each peer's next stage, while that is ahead of `due`. Nothing is owed when nobody waits.
@@ -97,6 +108,15 @@ class Scheduler {
   int64_t unstarted_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
+};
+
+// Names one stage before and after it is submitted, and does not keep it.
+class StageTicket {
+ private:
+  friend class Scheduler;
+  // Guarded by the scheduler's mutex.
+  bool promoted_ = false;
+  std::weak_ptr<Scheduler::Active> stage_;
 };
 
 }  // namespace phasor::server

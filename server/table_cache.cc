@@ -92,6 +92,8 @@ TileHandle TableCache::Find(const TileKey& key) {
 }
 
 TableCache::Acquired TableCache::Acquire(const TileKey& key, Lane lane, std::shared_ptr<TileWaiter> waiter) {
+  std::shared_ptr<StageTicket> ticket;
+  bool joined = false;
   {
     std::lock_guard lock(mutex_);
     const auto [entry, inserted] = entries_.try_emplace(key);
@@ -100,13 +102,19 @@ TableCache::Acquired TableCache::Acquire(const TileKey& key, Lane lane, std::sha
       return {Outcome::kReady, entry->second.tile};
     }
     entry->second.waiters.push_back(std::move(waiter));
-    if (!inserted) {
-      ++stats_.coalesced;
-      return {Outcome::kJoined, nullptr};
+    joined = !inserted;
+    ++(joined ? stats_.coalesced : stats_.misses);
+    if (joined && lane == Lane::kSmall) {
+      ticket = std::move(entry->second.ticket);
+    } else if (!joined && lane == Lane::kLarge) {
+      ticket = entry->second.ticket = std::make_shared<StageTicket>();
     }
-    ++stats_.misses;
   }
-  builder_->Start(key, lane);
+  if (joined) {
+    if (ticket != nullptr) builder_->Promote(ticket);
+    return {Outcome::kJoined, nullptr};
+  }
+  builder_->Start(key, lane, std::move(ticket));
   return {Outcome::kStarted, nullptr};
 }
 
@@ -148,6 +156,7 @@ void TableCache::FinishBuild(const TileKey& key, absl::StatusOr<std::shared_ptr<
         ++stats_.evictions;
       }
       entry->second.waiters.clear();
+      entry->second.ticket.reset();
       entry->second.tile = *tile;
       entry->second.position = lru_.insert(lru_.begin(), &entry->first);
       stats_.bytes += (*tile)->bytes();

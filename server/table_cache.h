@@ -97,10 +97,13 @@ class TileWaiter {
 class TableCache {
  public:
   // Starts builds, asynchronously. Calls BeginBuild once and then, if it said so, FinishBuild.
+  // Promote: what Start began (or is about to begin) with that ticket shall go on as if it had been started in the small
+  // lane.
   class Builder {
    public:
     virtual ~Builder() = default;
-    virtual void Start(const TileKey& key, Lane lane) = 0;
+    virtual void Start(const TileKey& key, Lane lane, std::shared_ptr<StageTicket> ticket) = 0;
+    virtual void Promote(const std::shared_ptr<StageTicket>& ticket) = 0;
   };
 
   TableCache(int64_t capacity_bytes, Builder* builder);
@@ -124,7 +127,8 @@ class TableCache {
     TileHandle tile;  // when ready
   };
   // The tile, or a wait for it: unless it is ready, `waiter` will be called (perhaps before this returns). Starts the build
-  // when nobody has. Only for Cacheable sizes.
+  // when nobody has. Joining one of the large lane from the small lane takes it there: a small call does not wait behind all
+  // that a large one has started before. Only for Cacheable sizes.
   Acquired Acquire(const TileKey& key, Lane lane, std::shared_ptr<TileWaiter> waiter);
 
   // For the builder. False: every waiter's call is over, the build was dropped, do not build.
@@ -146,6 +150,7 @@ class TableCache {
   struct Entry {
     TileHandle tile;                                   // null while being built
     std::vector<std::shared_ptr<TileWaiter>> waiters;  // while being built
+    std::shared_ptr<StageTicket> ticket;               // while being built in the large lane
     int64_t hits = 0;
     std::list<const TileKey*>::iterator position;  // in lru_, when ready
   };

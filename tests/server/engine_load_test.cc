@@ -1,5 +1,8 @@
 // The engine under contention, overload, cancellation, failure and shutdown.
+#include <algorithm>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -56,6 +59,37 @@ TEST(EngineLoad, ManyCallersOneColdTableOneBuild) {
   EXPECT_EQ(engine.fake().angle_rows, kTileRows);
   answers.clear();
   ExpectQuiet(engine);
+}
+
+// A large call has queued all its tiles; a small one needs the last of them.
+TEST(EngineLoad, ASmallCallDoesNotWaitForTheLargeOneWhoseTileItNeeds) {
+  constexpr int64_t kTiles = 64;
+  Gate gate;
+  std::mutex mutex;
+  std::vector<int64_t> order;  // of tiles, as their builds begin
+  EngineOptions options;
+  options.worker_threads = 1;
+  TestEngine engine(options, [&](const Task& task, RowRange rows) {
+    if (!IsTableBuild(task)) return absl::OkStatus();
+    gate.Wait();
+    std::lock_guard lock(mutex);
+    if (rows.begin == 0) order.push_back(TileOf(std::get<AngleTask>(task).positions.start));
+    return absl::OkStatus();
+  });
+  auto large = engine.Send({TableItem(Rope(), Range(0, kTiles * kTileRows))});
+  gate.AwaitWaiting(1);
+  const PrecomputeItem last = TableItem(Rope(), Range((kTiles - 1) * kTileRows + 5, 20));
+  auto small = engine.Send({last});
+  gate.Open();
+  const auto answer = small.get();
+  ASSERT_TRUE(answer.status.ok());
+  ExpectSame(ExpectTable(Oracle(), last), answer.results[0]);
+  EXPECT_EQ(answer.results[0].cache, CacheOutcome::kCoalesced);
+  EXPECT_TRUE(large.get().status.ok());
+  EXPECT_EQ(engine.builds(), kTiles);
+  std::lock_guard lock(mutex);
+  EXPECT_LT(std::find(order.begin(), order.end(), kTiles - 1) - order.begin(), 4);
+  EXPECT_EQ(static_cast<int64_t>(order.size()), kTiles);
 }
 
 TEST(EngineLoad, AWaitersCancelDoesNotEndTheBuild) {

@@ -131,10 +131,11 @@ class InOrder {
     gate_.AwaitWaiting(1);
   }
   // Each slice of the stage writes `name`.
-  void Add(char name, uint64_t peer, int64_t rows, Lane lane = Lane::kSmall) {
+  void Add(char name, uint64_t peer, int64_t rows, Lane lane = Lane::kSmall, std::shared_ptr<StageTicket> ticket = nullptr) {
     Stage stage = Rows(rows, 1, [this, name](RowRange) { return order_ += name, absl::OkStatus(); }, lane);
     auto context = std::make_shared<CallContext>();
     context->peer = peer;
+    stage.ticket = std::move(ticket);
     stage.context = std::move(context);
     all_.push_back(Submit(scheduler_, std::move(stage)));
   }
@@ -202,6 +203,70 @@ TEST(Scheduler, LargeStagesTakeTurns) {
   work.Add('b', 0, 4, Lane::kLarge);
   const std::string order = work.Run();
   EXPECT_TRUE(order == "abababab" || order == "babababa") << order;
+}
+
+TEST(Scheduler, PromotedWorkGoesWithTheSmall) {
+  InOrder work;
+  const auto ticket = std::make_shared<StageTicket>();
+  work.Add('A', 1, 2, Lane::kLarge);
+  work.Add('B', 1, 2, Lane::kLarge, ticket);
+  work.Add('C', 1, 2, Lane::kLarge);
+  work.Add('s', 2, 1);
+  work.scheduler().Promote(ticket);
+  work.scheduler().Promote(ticket);  // once is enough
+  EXPECT_EQ(work.scheduler().queue_length(), 4);
+  const std::string order = work.Run();
+  EXPECT_EQ(order.substr(0, 3), "sBB") << order;
+  EXPECT_EQ(order.size(), 7u);
+  work.scheduler().Promote(ticket);  // it has ended
+  EXPECT_EQ(work.scheduler().queue_length(), 0);
+}
+
+TEST(Scheduler, WorkIsPromotedBeforeItIsSubmitted) {
+  InOrder work;
+  const auto ticket = std::make_shared<StageTicket>();
+  work.scheduler().Promote(ticket);
+  work.Add('A', 1, 1, Lane::kLarge);
+  work.Add('B', 1, 1, Lane::kLarge, ticket);
+  EXPECT_EQ(work.Run(), "BA");
+}
+
+TEST(Scheduler, WhatIsLeftOfWorkThatHasBegunIsPromoted) {
+  Gate gate;
+  std::string order;
+  Scheduler scheduler(1);
+  const auto ticket = std::make_shared<StageTicket>();
+  const auto stage = [&](char name) {
+    return Rows(
+        3, 1,
+        [&order, &gate, name](RowRange rows) {
+          if (name == 'A' && rows.begin == 0) gate.Wait();
+          return order += name, absl::OkStatus();
+        },
+        Lane::kLarge);
+  };
+  Stage first = stage('A');
+  first.ticket = ticket;
+  auto a = Submit(scheduler, std::move(first)), b = Submit(scheduler, stage('B'));
+  gate.AwaitWaiting(1);
+  scheduler.Promote(ticket);
+  gate.Open();
+  EXPECT_TRUE(a.get().status.ok());
+  EXPECT_TRUE(b.get().status.ok());
+  EXPECT_EQ(order, "AAABBB");
+}
+
+TEST(Scheduler, PromotedWorkIsNoDebtInTheLaneThatItLeft) {
+  InOrder work;
+  const auto ticket = std::make_shared<StageTicket>();
+  work.Add('A', 1, 1, Lane::kLarge);
+  work.Add('B', 1, 50, Lane::kLarge, ticket);
+  work.scheduler().Promote(ticket);
+  work.Add('C', 1, 1, Lane::kLarge);
+  for (int i = 0; i < 6; ++i) work.Add('D', 2, 1, Lane::kLarge);
+  std::string order = work.Run();
+  std::erase(order, 'B');
+  EXPECT_LT(order.find('C'), 4u) << order;
 }
 
 TEST(Scheduler, StopEndsWhatWaitsAndWhatComesLater) {

@@ -31,18 +31,33 @@ constexpr int64_t kOneTile = 2 * kTileRows * 4;  // one pair, f32
 // Remembers what was asked for; tests play the builder.
 class ManualBuilder final : public TableCache::Builder {
  public:
-  void Start(const TileKey& key, Lane) override {
+  void Start(const TileKey& key, Lane, std::shared_ptr<StageTicket> ticket) override {
     std::lock_guard lock(mutex_);
     started_.push_back(key);
+    tickets_.push_back(std::move(ticket));
+  }
+  void Promote(const std::shared_ptr<StageTicket>& ticket) override {
+    std::lock_guard lock(mutex_);
+    promoted_.push_back(ticket);
   }
   std::vector<TileKey> started() const {
     std::lock_guard lock(mutex_);
     return started_;
   }
+  // Of what was started, in order; and of what was promoted.
+  std::vector<std::shared_ptr<StageTicket>> tickets() const {
+    std::lock_guard lock(mutex_);
+    return tickets_;
+  }
+  std::vector<std::shared_ptr<StageTicket>> promoted() const {
+    std::lock_guard lock(mutex_);
+    return promoted_;
+  }
 
  private:
   mutable std::mutex mutex_;
   std::vector<TileKey> started_;
+  std::vector<std::shared_ptr<StageTicket>> tickets_, promoted_;
 };
 
 class Waiter final : public TileWaiter {
@@ -153,6 +168,28 @@ TEST_F(TableCacheTest, ABuildThatNobodyWantsIsDroppedBeforeItBegins) {
   EXPECT_EQ(builder_.started().size(), 2u);
 }
 
+TEST_F(TableCacheTest, ASmallCallTakesALargeBuildToItsLane) {
+  const auto plan = Plan("a");
+  const auto waiter = std::make_shared<Waiter>();
+  for (const int64_t index : {0, 1}) {
+    EXPECT_EQ(cache_.Acquire(Key(plan, index), Lane::kLarge, waiter).outcome, TableCache::Outcome::kStarted);
+  }
+  EXPECT_EQ(cache_.Acquire(Key(plan, 1), Lane::kLarge, waiter).outcome, TableCache::Outcome::kJoined);
+  EXPECT_TRUE(builder_.promoted().empty());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cache_.Acquire(Key(plan, 1), Lane::kSmall, waiter).outcome, TableCache::Outcome::kJoined);
+  }
+  ASSERT_EQ(builder_.promoted().size(), 1u);  // the first one was enough
+  EXPECT_NE(builder_.promoted()[0], nullptr);
+  EXPECT_EQ(builder_.promoted()[0], builder_.tickets()[1]);
+  EXPECT_NE(builder_.promoted()[0], builder_.tickets()[0]);
+  EXPECT_EQ(builder_.started().size(), 2u);  // one build each, still
+  ASSERT_TRUE(cache_.BeginBuild(Key(plan, 1)));
+  cache_.FinishBuild(Key(plan, 1), Memory());
+  EXPECT_EQ(waiter->calls, 5);
+  EXPECT_EQ(cache_.stats().coalesced, 4);
+}
+
 TEST_F(TableCacheTest, TheLeastRecentlyUsedLeaveAndUsersKeepThem) {
   const auto plan = Plan("a");
   for (int64_t i = 0; i < 8; ++i) Build(Key(plan, i));
@@ -221,7 +258,8 @@ TEST(TableCacheLoad, StaysBoundedAndConsistent) {
   class InlineBuilder final : public TableCache::Builder {
    public:
     explicit InlineBuilder(BufferPool* pool) : pool_(pool) {}
-    void Start(const TileKey& key, Lane) override {
+    void Promote(const std::shared_ptr<StageTicket>&) override {}
+    void Start(const TileKey& key, Lane, std::shared_ptr<StageTicket>) override {
       if (!cache->BeginBuild(key)) return;
       auto memory = *pool_->Allocate(kOneTile);
       reinterpret_cast<int64_t*>(memory->data())[0] = key.index;
