@@ -25,6 +25,7 @@ struct Slot {
   int64_t begin = 0, next = 0, end = 0;
   int64_t bytes = 0;  // of memory that it takes
   bool ready = false;
+  bool abandoned = false;  // nobody waits for it any more; its memory counts until it is answered
   PrecomputeResult result;
 };
 
@@ -182,9 +183,13 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
   void OnAnswer(Slot& slot, Answer<PrecomputeResult> answer) {
     {
       const std::lock_guard lock(mutex_);
+      if (slot.abandoned) {
+        answer.results.clear();
+        held_bytes_ -= slot.bytes;
+      }
       if (!answer.status.ok()) {
         failure_ = std::move(answer.status);
-      } else {
+      } else if (!slot.abandoned) {
         slot.result = std::move(answer.results[0]);
         slot.ready = true;
         if (slot.kind == Slot::Kind::kHeader) Described(slot);
@@ -272,7 +277,14 @@ class PrecomputeStream final : public MessageSource, public std::enable_shared_f
   absl::StatusOr<grpc::ByteBuffer> Broken(const Slot& slot) {
     const size_t item = slot.item;
     const absl::Status status = slot.result.status;
-    while (!slots_.empty() && slots_.front()->item == item) Pop();
+    while (!slots_.empty() && slots_.front()->item == item) {
+      if (slots_.front()->ready) {
+        Pop();
+      } else {
+        slots_.front()->abandoned = true;  // the engine goes on with it
+        slots_.pop_front();
+      }
+    }
     if (item_ == item) NextItem();
     return WriteStreamEnd<v1::StreamPrecomputeResponse>(item, status, sent_bytes_, item_sum_.cache, item_sum_.stages);
   }
