@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -91,18 +92,31 @@ TileHandle TableCache::Find(const TileKey& key) {
   return entry->second.tile;
 }
 
+// Calls hold their tiles until they are answered, however many items they have: without a bound a few kilobytes of items
+// that ask for a row each would make gigabytes.
+bool TableCache::RoomToBuild(int64_t tile_bytes) const {
+  return stats_.building_bytes + evicted_bytes_->load(std::memory_order_relaxed) + tile_bytes <= capacity_ / 2;
+}
+
 TableCache::Acquired TableCache::Acquire(const TileKey& key, Lane lane, std::shared_ptr<TileWaiter> waiter) {
   std::shared_ptr<StageTicket> ticket;
   bool joined = false;
   {
     std::lock_guard lock(mutex_);
-    const auto [entry, inserted] = entries_.try_emplace(key);
-    if (entry->second.tile != nullptr) {
+    auto entry = entries_.find(key);
+    joined = entry != entries_.end();
+    if (joined && entry->second.tile != nullptr) {
       Touch(entry->second);
       return {Outcome::kReady, entry->second.tile};
     }
+    if (!joined) {
+      const int64_t bytes = TileBytes(*key.plan, key.dtype);
+      if (waiter->context() != nullptr && !RoomToBuild(bytes)) return {Outcome::kFull, nullptr};
+      entry = entries_.try_emplace(key).first;
+      entry->second.building_bytes = bytes;
+      stats_.building_bytes += bytes;
+    }
     entry->second.waiters.push_back(std::move(waiter));
-    joined = !inserted;
     ++(joined ? stats_.coalesced : stats_.misses);
     if (joined && lane == Lane::kSmall) {
       ticket = std::move(entry->second.ticket);
@@ -130,6 +144,7 @@ bool TableCache::BeginBuild(const TileKey& key) {
     });
     if (wanted) return true;
     waiters = std::move(entry->second.waiters);
+    stats_.building_bytes -= entry->second.building_bytes;
     entries_.erase(entry);
   }
   for (const auto& waiter : waiters) waiter->TileDone(key.index, waiter->context()->Check());
@@ -150,6 +165,7 @@ void TableCache::FinishBuild(const TileKey& key, absl::StatusOr<std::shared_ptr<
     const auto entry = entries_.find(key);
     if (entry == entries_.end()) return;
     waiters = std::move(entry->second.waiters);
+    stats_.building_bytes -= std::exchange(entry->second.building_bytes, 0);
     if (tile.ok()) {
       while (stats_.bytes + (*tile)->bytes() > capacity_ && !lru_.empty()) {
         Remove(entries_.find(*lru_.back()), &dropped);

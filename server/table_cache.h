@@ -121,14 +121,15 @@ class TableCache {
   // The tile if it is ready (a hit), else null and no effect.
   TileHandle Find(const TileKey& key);
 
-  enum class Outcome : uint8_t { kReady, kJoined, kStarted };
+  enum class Outcome : uint8_t { kReady, kJoined, kStarted, kFull };
   struct Acquired {
     Outcome outcome;
     TileHandle tile;  // when ready
   };
   // The tile, or a wait for it: unless it is ready, `waiter` will be called (perhaps before this returns). Starts the build
   // when nobody has. Joining one of the large lane from the small lane takes it there: a small call does not wait behind all
-  // that a large one has started before. Only for Cacheable sizes.
+  // that a large one has started before. Only for Cacheable sizes. kFull, without a wait: what is being built, and
+  // what has left the cache but not its users, would be more than half of the capacity; warming (no context) is not refused.
   Acquired Acquire(const TileKey& key, Lane lane, std::shared_ptr<TileWaiter> waiter);
 
   // For the builder. False: every waiter's call is over, the build was dropped, do not build.
@@ -141,7 +142,7 @@ class TableCache {
   std::pair<int64_t, int64_t> Evict(const std::vector<std::string>& names, bool all);
 
   struct Stats {
-    int64_t bytes = 0, evicted_in_use_bytes = 0;
+    int64_t bytes = 0, building_bytes = 0, evicted_in_use_bytes = 0;
     int64_t hits = 0, misses = 0, coalesced = 0, evictions = 0;  // tiles
   };
   Stats stats() const;
@@ -151,6 +152,7 @@ class TableCache {
     TileHandle tile;                                   // null while being built
     std::vector<std::shared_ptr<TileWaiter>> waiters;  // while being built
     std::shared_ptr<StageTicket> ticket;               // while being built in the large lane
+    int64_t building_bytes = 0;                        // while being built
     int64_t hits = 0;
     std::list<const TileKey*>::iterator position;  // in lru_, when ready
   };
@@ -158,6 +160,7 @@ class TableCache {
 
   // With the lock held.
   void Touch(Entry& entry);
+  bool RoomToBuild(int64_t tile_bytes) const;
   void Remove(Entries::iterator entry, std::vector<TileHandle>* dropped);
 
   const int64_t capacity_;

@@ -74,11 +74,11 @@ void TileSet::Acquire(std::vector<TileUse> uses, bool scattered, bool once, Lane
     if (cacheable && may_build && Wanted(uses_[i], scattered, tile_bytes)) {
       missing_.fetch_add(1);
       TableCache::Acquired acquired = core_->cache.Acquire(key_, lane, shared_from_this());
-      if (acquired.outcome != TableCache::Outcome::kReady) {
+      if (acquired.outcome == TableCache::Outcome::kStarted || acquired.outcome == TableCache::Outcome::kJoined) {
         ++(acquired.outcome == TableCache::Outcome::kStarted ? started_ : joined_);
         continue;
       }
-      missing_.fetch_sub(1);
+      missing_.fetch_sub(1);  // not the last: Arrived below is
       tile = std::move(acquired.tile);
     } else if (cacheable) {
       tile = core_->cache.Find(key_);

@@ -252,6 +252,34 @@ TEST_F(TableCacheTest, FindAllIsAllOrNothing) {
   EXPECT_EQ(cache_.stats().hits, 2);
 }
 
+// However many calls want tiles at once, and however long they keep them: half the capacity beside what is kept.
+TEST_F(TableCacheTest, WhatIsBuiltAndWhatIsHeldAreBounded) {
+  const auto plan = std::make_shared<PlanEntry>(*Plan("a"));
+  const int64_t bytes = TileBytes(*plan, DType::kF32);
+  TableCache cache(8 * bytes, &builder_);
+  auto waiter = std::make_shared<Waiter>(std::make_shared<CallContext>());
+  for (int64_t index = 0; index < 4; ++index) {
+    EXPECT_EQ(cache.Acquire(Key(plan, index), Lane::kSmall, waiter).outcome, TableCache::Outcome::kStarted);
+  }
+  EXPECT_EQ(cache.stats().building_bytes, 4 * bytes);
+  EXPECT_EQ(cache.Acquire(Key(plan, 4), Lane::kSmall, waiter).outcome, TableCache::Outcome::kFull);
+  EXPECT_EQ(cache.Acquire(Key(plan, 3), Lane::kSmall, waiter).outcome, TableCache::Outcome::kJoined);
+  auto warming = std::make_shared<Waiter>();
+  EXPECT_EQ(cache.Acquire(Key(plan, 5), Lane::kLarge, warming).outcome, TableCache::Outcome::kStarted);
+  // One is ready, another failed, a third is dropped: there is room again.
+  cache.FinishBuild(Key(plan, 0), *pool_.Allocate(bytes));
+  cache.FinishBuild(Key(plan, 1), absl::InternalError("no"));
+  EXPECT_EQ(cache.stats().building_bytes, 3 * bytes);
+  const TileHandle held = cache.Find(Key(plan, 0));
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(cache.Acquire(Key(plan, 6), Lane::kSmall, waiter).outcome, TableCache::Outcome::kStarted);
+  // What was evicted counts for as long as somebody has it.
+  cache.FinishBuild(Key(plan, 6), absl::InternalError("no"));
+  cache.Evict({}, true);
+  EXPECT_EQ(cache.Acquire(Key(plan, 7), Lane::kSmall, waiter).outcome, TableCache::Outcome::kFull);
+  EXPECT_EQ(cache.Find(Key(plan, 7)), nullptr);
+}
+
 // Threads that acquire, hold and drop tiles of a cache that holds fewer than they use, while another evicts.
 TEST(TableCacheLoad, StaysBoundedAndConsistent) {
   BufferPool pool(int64_t{1} << 20);
