@@ -1,11 +1,8 @@
 // StreamPrecompute through a real socket: the bits of Precompute in pieces, from any row, of any size, in little memory.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
-#include <future>
 #include <map>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,9 +12,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-#include "kernels/backend.h"
 #include "tests/e2e/fixture.h"
-#include "tests/testing/fake_backend.h"
 
 namespace phasor::server {
 namespace {
@@ -286,67 +281,6 @@ TEST(StreamPrecomputeTest, AnItemThatFailsLeavesTheOthers) {
       streamed.items.at(2).header.result().status().message(),
       HasSubstr("items[2].bias.keys: given 20000000 positions; allowed: up to 16777216 (the server's max_positions)"));
   EXPECT_TRUE(streamed.items.at(3).ended);
-}
-
-// The first rows of a table of 64 pairs fail once a second piece of it is being made; that one, and those of 32 pairs, wait.
-struct BrokenTable {
-  phasor::testing::Gate gate;
-  std::atomic<bool> armed{false};
-  std::atomic<int> pieces{0};  // of 32 pairs
-
-  absl::Status Before(const phasor::Task& task) {
-    const auto* angles = std::get_if<AngleTask>(&task);
-    if (angles == nullptr || !armed) return absl::OkStatus();
-    if (angles->plan->pairs() == 64 && angles->positions.start == 0) {
-      gate.AwaitWaiting(1);
-      return absl::InternalError("broken");
-    }
-    if (angles->plan->pairs() == 32) ++pieces;
-    gate.Wait();
-    return absl::OkStatus();
-  }
-};
-
-class BrokenBackend final : public Backend {
- public:
-  explicit BrokenBackend(std::shared_ptr<BrokenTable> table) : table_(std::move(table)) {}
-  std::string_view name() const override { return "cpu"; }
-  std::string description() const override { return "one that breaks"; }
-  absl::Status Run(const phasor::Task& task, RowRange rows, const CancelFlag* cancel) const override {
-    absl::Status status = table_->Before(task);
-    return status.ok() ? cpu_->Run(task, rows, cancel) : status;
-  }
-
- private:
-  const std::shared_ptr<BrokenTable> table_;
-  const std::unique_ptr<Backend> cpu_ = *CreateBackend("cpu");
-};
-
-// Pieces that are still being made count against the window, though nobody waits for them any more.
-TEST(StreamPrecomputeTest, PiecesOfAnItemThatFailedKeepTheirRoomUntilTheyAreMade) {
-  const auto table = std::make_shared<BrokenTable>();
-  ServerOptions options = LoopbackOptions();
-  options.worker_threads = 4;
-  options.cache_bytes = 0;
-  options.streams.window = 2;
-  options.make_backend = [table](const BackendOptions&) { return std::make_unique<BrokenBackend>(table); };
-  TestServer server(options);
-  table->armed = true;
-  auto streamed = std::async(std::launch::async, [&] {
-    return Stream(server, RequestFor({"spec { rope { head_dim: 128 } } table { positions { range { count: 1024 } } }",
-                                      "spec { rope { head_dim: 64 } } table { positions { range { count: 1024 } } }"}));
-  });
-  table->gate.AwaitWaiting(2);  // a piece of the first item, whose room is left, and one of the second
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(table->pieces, 1);
-  table->gate.Open();
-  const Outcome outcome = streamed.get();
-  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-  EXPECT_EQ(outcome.items.at(0).end.status().code(), grpc::StatusCode::INTERNAL);
-  EXPECT_EQ(outcome.items.at(1).end.status().code(), 0);
-  EXPECT_EQ(outcome.items.at(1).arrays.at(v1::RESULT_ARRAY_SIN).size(), 1024u * 32 * 4);
-  EXPECT_EQ(table->pieces, 4);
-  EXPECT_TRUE(server.AwaitMetric("phasor_inflight_bytes", [](double n) { return n == 0; }));
 }
 
 TEST(StreamPrecomputeTest, RefusesWhatItCannotDo) {
