@@ -30,6 +30,9 @@ bool IsLittle(const ValidatedApply& request) {
   return bytes <= kInlineCopyBytes && tokens <= kFewTokens;
 }
 
+// Whether that thread may describe an item: the fingerprint takes a pass over all its ids, a range takes none.
+bool IsQuick(const ApplyItem& item) { return item.positions.ids.size() <= static_cast<size_t>(kFewTokens); }
+
 int64_t ScratchBytes(const ValidatedApply& request) {
   int64_t bytes = 0;
   for (const auto& item : request.items()) {
@@ -70,7 +73,7 @@ bool ApplyCall::TryNow(size_t i) {
     result(i).status = request_.items()[i].status();
     return true;
   }
-  if (item(i).work != nullptr || (!validate_only() && !little_)) return false;
+  if (item(i).work != nullptr || (validate_only() ? !IsQuick(item(i)) : !little_)) return false;
   const TableSource& source = item(i).source;
   const auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
   if (plan == nullptr) return false;

@@ -211,6 +211,32 @@ TEST(Apply, LittleRotationsByCachedTablesAreDoneWhereTheyCome) {
   Check(engine, scattered);
 }
 
+// A description hashes every id: the thread that reads calls leaves many of them to a worker.
+TEST(Apply, ManyIdsAreDescribedByAWorker) {
+  TestEngine engine;
+  const auto described_here = [&](PositionSet positions) {
+    Batch<ApplyItem> batch;
+    batch.emplace_back(Item(Rope(4), std::move(positions)));
+    std::promise<std::thread::id> thread;
+    engine->Apply(std::make_shared<CallContext>(), ValidatedAccess::Make(std::move(batch), true, 0),
+                  [&thread](Answer<ApplyResult> answer) {
+                    EXPECT_TRUE(answer.status.ok() && answer.results[0].status.ok()) << answer.status;
+                    EXPECT_FALSE(answer.results[0].fingerprint.empty());
+                    thread.set_value(std::this_thread::get_id());
+                  });
+    return thread.get_future().get() == std::this_thread::get_id();
+  };
+  const auto scattered = [](int64_t count) {
+    std::vector<int64_t> ids(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) ids[static_cast<size_t>(i)] = i * i;
+    return Ids(std::move(ids));
+  };
+  EXPECT_FALSE(described_here(Range(0, 1)));  // a plan has to be made
+  EXPECT_TRUE(described_here(Range(0, 1 << 24)));
+  EXPECT_TRUE(described_here(scattered(4096)));
+  EXPECT_FALSE(described_here(scattered(4097)));
+}
+
 TEST(Apply, InverseUndoesForward) {
   auto backend = CreateBackend("auto");
   ASSERT_TRUE(backend.ok()) << backend.status();
