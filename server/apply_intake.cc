@@ -116,8 +116,9 @@ ApplyStep ApplyIntake::Open(const v1::StreamApplyRequest& message, const raw::Pa
     row_bytes_.push_back(last * SizeOf(static_cast<DType>(tensor.dtype())));
   }
   if (complete()) return Whole();
-  // The message is kept too: weights and ids may be most of it.
-  step.bytes = std::accumulate(bytes_.begin(), bytes_.end(), message_bytes);
+  // The message is kept too: weights and ids may be most of it. Ids that a few numbers stand for are made again when the
+  // tensors are there, and there has to be room for them then.
+  step.bytes = std::accumulate(bytes_.begin(), bytes_.end(), message_bytes + streamed->position_bytes);
   return step;
 }
 

@@ -25,30 +25,12 @@ std::array<Axis, 3> OrderOf(const TensorInput& tensor) {
   return order;
 }
 
-// Positions of the tokens of a box, as an item of its own has them.
-PositionSet PositionsOf(const ApplyItem& item, const TensorInput& part, int64_t batch, int64_t sequence) {
-  const int64_t all = item.tensors.front().sequence;
-  if (!item.per_batch) return item.positions.Rows(sequence, part.sequence);
-  if (part.batch == 1 || part.sequence == all) {
-    return item.positions.Rows(batch * all + sequence, part.batch * part.sequence);
-  }
-  PositionSet gathered;
-  gathered.count = part.batch * part.sequence;
-  gathered.largest = item.positions.largest;
-  gathered.ids.reserve(static_cast<size_t>(gathered.count));
-  for (int64_t b = 0; b < part.batch; ++b) {
-    for (int64_t s = 0; s < part.sequence; ++s) {
-      gathered.ids.push_back(item.positions.at((batch + b) * all + sequence + s));
-    }
-  }
-  return gathered;
-}
-
 }  // namespace
 
 bool ApplyPieces::Can(const ApplyItem& item) {
-  return item.work == nullptr && std::all_of(item.tensors.begin(), item.tensors.end(),
-                                             [](const TensorInput& tensor) { return tensor.strides.empty(); });
+  return item.work == nullptr && !item.per_batch && item.positions.ids.empty() &&
+         std::all_of(item.tensors.begin(), item.tensors.end(),
+                     [](const TensorInput& tensor) { return tensor.strides.empty(); });
 }
 
 ApplyPieces::ApplyPieces(ApplyItem item, int64_t stream_bytes) : item_(std::move(item)), stream_bytes_(stream_bytes) {}
@@ -97,8 +79,7 @@ ValidatedApply ApplyPieces::At(size_t tensor, int64_t offset, const Chunks& payl
     part.payload = SubChunks(payload, done * row, part.bytes);
     ApplyItem item;
     item.source = item_.source;
-    item.positions = PositionsOf(item_, part, first[kBatch], first[kSequence]);
-    item.per_batch = item_.per_batch;
+    item.positions = item_.positions.Rows(first[kSequence], part.sequence);
     item.inverse = item_.inverse;
     item.backward = item_.backward;
     item.payload_bytes = part.bytes;

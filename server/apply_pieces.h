@@ -13,7 +13,8 @@ namespace phasor::server {
 // makes are pieces of one admitted call (Validated::stream_bytes).
 class ApplyPieces {
  public:
-  // Whether chunks of the item can be worked on alone: no work, and tensors without strides.
+  // Whether chunks of the item can be worked on alone: no work, one range of positions for all batch rows (ids would be held
+  // for as long as the tensors are coming in), and tensors without strides.
   static bool Can(const ApplyItem& item);
 
   // `item`: one that can; its tensors have no payload. `stream_bytes` > 0: as in Validated.

@@ -165,8 +165,15 @@ Limits RangeLimits(const Limits& given) {
   return limits;
 }
 
+// Whether the positions are one range for all batch rows, however many there are: different offsets make ids of it.
+bool IsRange(const v1::Positions& positions) {
+  const auto& offsets = positions.sequence_offsets();
+  return positions.rule_case() == v1::Positions::kRange &&
+         std::all_of(offsets.begin(), offsets.end(), [&](int64_t offset) { return offset == offsets[0]; });
+}
+
 bool HoldsNoPositions(const v1::PrecomputeItem& message) {
-  if (message.has_table()) return message.table().positions().rule_case() == v1::Positions::kRange;
+  if (message.has_table()) return IsRange(message.table().positions());
   const v1::BiasWindow& bias = message.bias();
   const v1::EncodingSpec& spec = message.spec();
   const bool by_distance = (spec.has_alibi() && spec.alibi().batch_slopes().empty()) || spec.has_t5_bucket() ||
@@ -310,7 +317,7 @@ absl::StatusOr<StreamedItem> RequestParser::ParseStreamedItem(const v1::ApplyIte
   int64_t uploaded = 0;
   StreamedItem streamed;
   const bool plain = !open.has_add() && !open.has_resize() && !open.has_shift() && !open.has_rerotate() &&
-                     !open.has_table() && (!open.has_positions() || open.positions().rule_case() == v1::Positions::kRange);
+                     !open.has_table() && (!open.has_positions() || IsRange(open.positions()));
   if (plain) {
     const Limits limits = RangeLimits(limits_);
     ParseContext context{limits, payloads, true, limits_.max_request_bytes, uploads_, &uploaded};
@@ -329,7 +336,9 @@ absl::StatusOr<StreamedItem> RequestParser::ParseStreamedItem(const v1::ApplyIte
     }
   }
   ParseContext context{limits_, payloads, true, limits_.max_request_bytes, uploads_, &uploaded};
-  if (const auto item = ParseItem(open, context); !item.ok()) return item.status();
+  const absl::StatusOr<ApplyItem> item = ParseItem(open, context);
+  if (!item.ok()) return item.status();
+  streamed.position_bytes = item->work != nullptr ? item->work->position_bytes : PositionBytes(*item);
   for (const v1::Tensor& tensor : open.tensors()) {
     const std::span<const int64_t> shape(tensor.shape().data(), static_cast<size_t>(tensor.shape_size()));
     streamed.bytes.push_back(CheckedElements(shape).value_or(0) * SizeOf(static_cast<DType>(tensor.dtype())));

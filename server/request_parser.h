@@ -32,6 +32,7 @@ struct StreamedItem {
   bool in_pieces = false;
   ApplyItem item;              // in pieces; its tensors have no payload
   std::vector<int64_t> bytes;  // of each tensor
+  int64_t position_bytes = 0;  // not in pieces: what the item's positions take once they are expanded
 };
 
 // Checks all that request.h promises, with sizes computed before anything is allocated by them. Thread-safe, no state but

@@ -1,6 +1,7 @@
 // What the receiving half of StreamApply keeps of the messages it takes, and for how long.
 #include "server/apply_intake.h"
 
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -58,6 +59,52 @@ class ApplyIntakeTest : public ::testing::Test {
   raw::Payloads payloads_;
   std::vector<std::weak_ptr<std::string>> received_;
 };
+
+// A message of a few bytes can ask for positions that take hundreds of megabytes.
+class IntakeOfOffsets : public ApplyIntakeTest {
+ protected:
+  ApplyStep Begin(int64_t tokens, std::vector<int64_t> offsets) {
+    v1::StreamApplyRequest message;
+    message.set_item(item_++);
+    v1::ApplyItem& open = *message.mutable_open();
+    open.mutable_spec()->mutable_rope()->set_head_dim(2);
+    open.set_layout(v1::LAYOUT_BSHD);
+    v1::Tensor& tensor = *open.add_tensors();
+    tensor.set_dtype(v1::DTYPE_BF16);
+    for (const int64_t extent : {int64_t{2}, tokens, int64_t{1}, int64_t{2}}) tensor.add_shape(extent);
+    open.mutable_positions()->mutable_range()->set_count(tokens);
+    open.mutable_positions()->mutable_sequence_offsets()->Assign(offsets.begin(), offsets.end());
+    std::vector<ApplyStep> steps = Take(message, 46);
+    EXPECT_GE(steps.size(), 1u);
+    return steps.empty() ? ApplyStep() : std::move(steps.back());
+  }
+
+  int64_t item_ = 0;
+};
+
+TEST_F(IntakeOfOffsets, OneForAllRowsTakesNoIds) {
+  for (const std::vector<int64_t>& offsets : {std::vector<int64_t>(), {3, 3}}) {
+    const ApplyStep step = Begin(int64_t{1} << 29, offsets);
+    ASSERT_EQ(step.kind, ApplyStep::Kind::kHeader) << step.error;
+    const ApplyItem& item = *step.request->items()[0];
+    EXPECT_EQ(item.positions.bytes(), 0);
+    EXPECT_EQ(item.positions.start, offsets.empty() ? 0 : 3);
+    EXPECT_FALSE(item.per_batch);
+  }
+}
+
+TEST_F(IntakeOfOffsets, DifferentOnesAreCharged) {
+  const ApplyStep step = Begin(1000, {0, 1});
+  EXPECT_EQ(step.kind, ApplyStep::Kind::kNothing);
+  EXPECT_EQ(step.bytes, 2 * 1000 * (2 * 2 + 8) + 46);
+}
+
+TEST_F(IntakeOfOffsets, DifferentOnesKeepToTheLimitsOfApply) {
+  const ApplyStep step = Begin(parser_.limits().max_positions, {0, 1});
+  ASSERT_EQ(step.kind, ApplyStep::Kind::kFailed);
+  EXPECT_EQ(step.error.code(), absl::StatusCode::kInvalidArgument) << step.error;
+  EXPECT_NE(step.error.message().find("max_positions"), std::string::npos) << step.error;
+}
 
 TEST_F(ApplyIntakeTest, SmallChunksDoNotKeepTheirMessages) {
   Open();
