@@ -77,7 +77,7 @@ bool ApplyCall::TryNow(size_t i) {
   const TableSource& source = item(i).source;
   const auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
   if (plan == nullptr) return false;
-  result(i).status = DescribeApply(item(i), *plan, &result(i));
+  result(i).status = DescribeApply(item(i), *plan, *context(), &result(i));
   if (validate_only() || !result(i).status.ok()) return true;
   const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());
   if (std::make_shared<ApplyJob>(self, i, plan)->FinishNow()) return true;
@@ -114,7 +114,7 @@ std::shared_ptr<const PlanEntry> ApplyCall::PlanFor(size_t i, int64_t queue_ns) 
   }
   const TableSource& source = item(i).source;
   auto plan = core()->plans.Resolve(source.spec, source.sequence_length, source.precision, source.weight_bytes);
-  absl::Status status = plan.ok() ? DescribeApply(item(i), **plan, &result(i)) : plan.status();
+  absl::Status status = plan.ok() ? DescribeApply(item(i), **plan, *context(), &result(i)) : plan.status();
   result(i).stages.build_ns += watch.ns();
   if (status.ok() && !validate_only()) return *std::move(plan);
   if (status.ok()) {

@@ -69,7 +69,8 @@ struct Maximum {
   }
 };
 
-absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result) {
+absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, const CallContext& call,
+                           PrecomputeResult* result) {
   const auto& request = std::get<TableRequest>(item.window);
   if (plan.angle() == nullptr) return absl::InvalidArgumentError("a table window needs a scheme of angles");
   const auto shape = ShapeOfTable(item.source.spec, *plan.angle(), request);
@@ -83,7 +84,9 @@ absl::Status DescribeTable(const PrecomputeItem& item, const PlanEntry& plan, Pr
   content.columns = shape->columns;
   content.inverse = DividesByFactor(*plan.angle(), request.inverse);
   if (request.include_inv_freq) content.inv_freq = plan.angle()->inv_freq;
-  result->fingerprint = TableFingerprint(plan.hash, content, item.dtype);
+  auto fingerprint = TableFingerprint(plan.hash, content, item.dtype, &call);
+  if (!fingerprint.ok()) return fingerprint.status();
+  result->fingerprint = *std::move(fingerprint);
   result->warnings = WarningsFor(item.source, request.positions.last(), "table.positions");
 
   const Array array{item.dtype, {request.positions.count, shape->columns}, {}, {}};
@@ -162,8 +165,9 @@ std::vector<Note> WarningsFor(const TableSource& source, double largest, std::st
   return warnings;
 }
 
-absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result) {
-  const absl::Status status = std::holds_alternative<TableRequest>(item.window) ? DescribeTable(item, plan, result)
+absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& plan, const CallContext& call,
+                                PrecomputeResult* result) {
+  const absl::Status status = std::holds_alternative<TableRequest>(item.window) ? DescribeTable(item, plan, call, result)
                                                                                 : DescribeBias(item, plan, result);
   if (!status.ok()) return status;
   result->payload_bytes = item.payload_bytes;
@@ -172,14 +176,16 @@ absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& pla
   return absl::OkStatus();
 }
 
-absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, ApplyResult* result) {
+absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, const CallContext& call, ApplyResult* result) {
   if (plan.angle() == nullptr) return absl::UnimplementedError("only rotations are applied to tensors");
   TableContent content;
   content.positions = &item.positions;
   content.columns = plan.angle()->pairs();
   content.inverse = DividesByFactor(*plan.angle(), item.inverse);
   const DType dtype = item.tensors.empty() ? DType::kF32 : TableTypeFor(item.tensors.front().dtype);
-  result->fingerprint = TableFingerprint(plan.hash, content, dtype);
+  auto fingerprint = TableFingerprint(plan.hash, content, dtype, &call);
+  if (!fingerprint.ok()) return fingerprint.status();
+  result->fingerprint = *std::move(fingerprint);
   result->warnings = WarningsFor(item.source, item.positions.last(), "positions");
   result->payload_bytes = item.payload_bytes;
   result->softmax_scale_multiplier = plan.resolved.softmax_scale_multiplier;

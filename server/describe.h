@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 
+#include "server/call_context.h"
 #include "server/engine.h"
 #include "server/plan_cache.h"
 #include "server/request.h"
@@ -51,9 +52,11 @@ inline bool Consecutive(const PositionSet& positions) {
 // that the schedule knows of (`field` then names the positions). Nothing is beyond it where `largest` is −1.
 std::vector<Note> WarningsFor(const TableSource& source, double largest, std::string_view field);
 
-// Everything but data, cache outcome and times: arrays have their shapes.
-absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& plan, PrecomputeResult* result);
-absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, ApplyResult* result);
+// Everything but data, cache outcome and times: arrays have their shapes. Millions of ids take a while, in which the status
+// of `call` is looked at.
+absl::Status DescribePrecompute(const PrecomputeItem& item, const PlanEntry& plan, const CallContext& call,
+                                PrecomputeResult* result);
+absl::Status DescribeApply(const ApplyItem& item, const PlanEntry& plan, const CallContext& call, ApplyResult* result);
 
 // The type of the table that rotates a tensor of `dtype`.
 constexpr DType TableTypeFor(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }

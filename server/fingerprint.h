@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
+
 #include "kernels/core/dtype.h"
 #include "kernels/encodings/plan.h"
 #include "server/request.h"
@@ -18,6 +20,8 @@
 struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace phasor::server {
+
+struct CallContext;
 
 // SHA-256 of `bytes`, 32 bytes.
 std::string Sha256(std::string_view bytes);
@@ -36,6 +40,7 @@ class PlanHash {
   std::string With(std::string_view rest) const;
 
  private:
+  friend class LongHash;
   std::shared_ptr<const evp_md_ctx_st> state_;
 };
 
@@ -55,8 +60,10 @@ struct TableContent {
 bool DividesByFactor(const AnglePlan& plan, bool inverse);
 
 // SHA-256(numerics version ‖ plan key ‖ window ‖ dtype ‖ form). Ids that are evenly spaced count as the range they are, an
-// offset as the rows that it leads to.
-std::string TableFingerprint(const PlanHash& plan, const TableContent& content, DType dtype);
+// offset as the rows that it leads to. Millions of other ids take a second: the status of `call`, which is looked at in
+// between, ends that (null: nothing does).
+absl::StatusOr<std::string> TableFingerprint(const PlanHash& plan, const TableContent& content, DType dtype,
+                                             const CallContext* call = nullptr);
 
 // Of straight lines SHA-256(numerics version ‖ slopes of the window's heads ‖ distances ‖ shape ‖ dtype): of the array,
 // whatever window of whatever plan it was asked for as. Of other plans with values by distance (DistancePlanOf) the plan's

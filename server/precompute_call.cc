@@ -104,7 +104,7 @@ absl::Status PrecomputeCall::Made(size_t i) {
 
 bool PrecomputeCall::Describe(size_t i, const PlanEntry& plan) {
   PrecomputeResult& r = result(i);
-  r.status = DescribePrecompute(item(i), plan, &r);
+  r.status = DescribePrecompute(item(i), plan, *context(), &r);
   r.not_modified = r.status.ok() && item(i).if_fingerprint_not == r.fingerprint;
   return !r.status.ok() || validate_only() || r.not_modified;
 }

@@ -120,7 +120,7 @@ TEST(Fingerprint, Sha256OfKnownText) {
 }
 
 std::string PrintOf(const TableContent& content, DType dtype = DType::kF32, std::string_view key = "plan") {
-  return TableFingerprint(PlanHash(key), content, dtype);
+  return *TableFingerprint(PlanHash(key), content, dtype);
 }
 
 TEST(Fingerprint, DependsOnAllThatDecidesBitsAndNothingElse) {

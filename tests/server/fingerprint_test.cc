@@ -1,6 +1,7 @@
 // Equal fingerprints mean equal bits, and one request in another spelling has the same fingerprint: on what backends answer.
 #include "server/fingerprint.h"
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/core/key_bytes.h"
+#include "server/call_context.h"
 #include "server/plan_cache.h"
 #include "tests/server/engine_test_util.h"
 
@@ -168,15 +170,15 @@ TEST(FingerprintBytes, AreThePlansAndThenTheContents) {
   table.Byte(static_cast<uint8_t>(DType::kF16));
   table.Byte(static_cast<uint8_t>(TableForm::kDuplicated));
   table.Int(128);
-  EXPECT_EQ(TableFingerprint(PlanHash(key),
-                             {.positions = &range,
-                              .position_offset = 2,
-                              .zero_row = 8,
-                              .form = TableForm::kDuplicated,
-                              .columns = 128,
-                              .inverse = true,
-                              .inv_freq = frequencies},
-                             DType::kF16),
+  EXPECT_EQ(*TableFingerprint(PlanHash(key),
+                              {.positions = &range,
+                               .position_offset = 2,
+                               .zero_row = 8,
+                               .form = TableForm::kDuplicated,
+                               .columns = 128,
+                               .inverse = true,
+                               .inv_freq = frequencies},
+                              DType::kF16),
             Sha256(table.bytes()));
 
   KeyBytes rows = plan;
@@ -194,7 +196,52 @@ TEST(FingerprintBytes, AreThePlansAndThenTheContents) {
   TableContent scattered;
   scattered.positions = &ids;
   scattered.columns = 64;
-  EXPECT_EQ(TableFingerprint(PlanHash(key), scattered, DType::kF32), Sha256(rows.bytes()));
+  EXPECT_EQ(*TableFingerprint(PlanHash(key), scattered, DType::kF32), Sha256(rows.bytes()));
+}
+
+// Ids are hashed in blocks, of which nothing is seen in the digest.
+TEST(FingerprintBytes, OfManyIds) {
+  constexpr int64_t kCount = 3 * 8192 + 5, kOffset = -100;
+  std::vector<int64_t> squares;
+  for (int64_t i = 0; i < kCount; ++i) squares.push_back(i % 7 - i * i);
+  KeyBytes bytes;
+  bytes.Int(kNumericsVersion);
+  bytes.Text("plan");
+  bytes.Byte(1);
+  bytes.Int(kCount);
+  bytes.Byte(2);
+  for (const int64_t id : squares) bytes.Int(id + kOffset);
+  bytes.Byte(0);
+  bytes.Int(0);
+  bytes.Byte(0);
+  bytes.Int(0);
+  bytes.Byte(static_cast<uint8_t>(DType::kF32));
+  bytes.Byte(static_cast<uint8_t>(TableForm::kHalf));
+  bytes.Int(64);
+  const PositionSet ids = Ids(squares);
+  TableContent content;
+  content.positions = &ids;
+  content.position_offset = kOffset;
+  content.columns = 64;
+  CallContext call;
+  EXPECT_EQ(*TableFingerprint(PlanHash("plan"), content, DType::kF32, &call), Sha256(bytes.bytes()));
+}
+
+TEST(FingerprintBytes, ACallThatIsOverHashesNoMoreIds) {
+  std::vector<int64_t> squares;
+  for (int64_t i = 0; i < 8193; ++i) squares.push_back(i * i);
+  const PositionSet ids = Ids(squares);
+  TableContent content;
+  content.positions = &ids;
+  CallContext late, cancelled;
+  late.deadline = std::chrono::steady_clock::now();
+  cancelled.cancelled = true;
+  const auto code = [&](const CallContext* call) {
+    return TableFingerprint(PlanHash("plan"), content, DType::kF32, call).status().code();
+  };
+  EXPECT_EQ(code(nullptr), absl::StatusCode::kOk);
+  EXPECT_EQ(code(&late), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(code(&cancelled), absl::StatusCode::kCancelled);
 }
 
 // A plan of the cache has its hash at hand; it says what is made anew from the plan's key.
