@@ -15,9 +15,6 @@ namespace {
 // gather), and so many.
 constexpr int64_t kGroupedBytes = int64_t{4} << 20;
 constexpr int64_t kMostGrouped = 256;
-// Tokens of a call that a thread which must not be kept waiting may look at.
-constexpr int64_t kFewTokens = 4096;
-
 // Whether the rotations of a call, all of them, are little enough for the thread that reads calls.
 bool IsLittle(const ValidatedApply& request) {
   int64_t bytes = 0, tokens = 0;
@@ -29,9 +26,6 @@ bool IsLittle(const ValidatedApply& request) {
   }
   return bytes <= kInlineCopyBytes && tokens <= kFewTokens;
 }
-
-// Whether that thread may describe an item: the fingerprint takes a pass over all its ids, a range takes none.
-bool IsQuick(const ApplyItem& item) { return item.positions.ids.size() <= static_cast<size_t>(kFewTokens); }
 
 int64_t ScratchBytes(const ValidatedApply& request) {
   int64_t bytes = 0;
@@ -73,10 +67,14 @@ bool ApplyCall::TryNow(size_t i) {
     result(i).status = request_.items()[i].status();
     return true;
   }
-  if (item(i).work != nullptr || (validate_only() ? !IsQuick(item(i)) : !little_)) return false;
+  if (item(i).work != nullptr || (!validate_only() && !little_)) return false;
   const TableSource& source = item(i).source;
   const auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
   if (plan == nullptr) return false;
+  // A description takes a pass over all ids; of a range it takes none.
+  const auto ids = static_cast<int64_t>(item(i).positions.ids.size());
+  if (ids > ids_now_left_) return false;
+  ids_now_left_ -= ids;
   result(i).status = DescribeApply(item(i), *plan, *context(), &result(i));
   if (validate_only() || !result(i).status.ok()) return true;
   const auto self = std::static_pointer_cast<ApplyCall>(shared_from_this());

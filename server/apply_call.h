@@ -3,6 +3,7 @@
 #define PHASOR_SERVER_APPLY_CALL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -12,6 +13,9 @@
 #include "server/request.h"
 
 namespace phasor::server {
+
+// Tokens of a call that a thread which must not be kept waiting may look at.
+inline constexpr int64_t kFewTokens = 4096;
 
 // Payloads are gathered once, into a pooled buffer (or the place in shared memory that the result has) that is rotated in
 // place and becomes the answer. Received pieces are released as soon as they have been gathered. A tensor that lies where
@@ -39,7 +43,8 @@ class ApplyCall final : public Call<ApplyResult> {
   void PrepareWork(size_t i, const std::shared_ptr<const Work>& work, const Stopwatch& watch);
 
   ValidatedApply request_;
-  const bool little_;  // the calling thread may rotate it
+  const bool little_;                  // the calling thread may rotate it
+  int64_t ids_now_left_ = kFewTokens;  // of all items together, that this thread may yet hash
 };
 
 }  // namespace phasor::server

@@ -11,15 +11,6 @@
 namespace phasor::server {
 namespace {
 
-// Positions that a thread which must not be kept waiting may look at one by one.
-constexpr size_t kFewIds = 4096;
-
-bool IsQuick(const PrecomputeItem& item) {
-  const auto* table = std::get_if<TableRequest>(&item.window);
-  return table == nullptr || (table->positions.ids.size() <= kFewIds &&
-                              (Consecutive(table->positions) || table->positions.count <= static_cast<int64_t>(kFewIds)));
-}
-
 // Bytes that are not part of the answer but grow with the request: the vector that a full bias is laid out from.
 int64_t ScratchBytes(const ValidatedPrecompute& request) {
   int64_t bytes = 0;
@@ -51,6 +42,15 @@ PrecomputeCall::PrecomputeCall(EngineCore* core, std::shared_ptr<CallContext> co
            std::move(done)),
       request_(std::move(request)) {
   for (const auto& item : request_.items()) places_.push_back(item.ok() ? item->place : SharedPlace());
+}
+
+bool PrecomputeCall::MayLookNow(const PrecomputeItem& item) {
+  const auto* table = std::get_if<TableRequest>(&item.window);
+  if (table == nullptr) return true;
+  const auto ids = static_cast<int64_t>(table->positions.ids.size());
+  if (ids > ids_now_left_ || (!Consecutive(table->positions) && table->positions.count > kFewIds)) return false;
+  ids_now_left_ -= ids;
+  return true;
 }
 
 std::byte* PrecomputeCall::PlaceOf(size_t i, size_t array) const {
@@ -141,7 +141,7 @@ bool PrecomputeCall::TryNow(size_t i) {
   }
   const TableSource& source = item(i).source;
   auto plan = core()->plans.Find(source.spec, source.sequence_length, source.precision);
-  if (plan == nullptr || !IsQuick(item(i))) return false;
+  if (plan == nullptr || !MayLookNow(item(i))) return false;
   if (Describe(i, *plan)) return true;
   if (item(i).shared.store != nullptr) {
     if (FindShared(i)) return true;

@@ -3,6 +3,7 @@
 #define PHASOR_SERVER_PRECOMPUTE_CALL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,9 @@
 
 namespace phasor::server {
 
+// Positions of a call that a thread which must not be kept waiting may look at one by one.
+inline constexpr int64_t kFewIds = 4096;
+
 class PrecomputeCall final : public Call<PrecomputeResult> {
  public:
   PrecomputeCall(EngineCore* core, std::shared_ptr<CallContext> context, ValidatedPrecompute request,
@@ -24,6 +28,11 @@ class PrecomputeCall final : public Call<PrecomputeResult> {
   const SharedPlace& place(size_t i) const { return places_[i]; }
   std::byte* PlaceOf(size_t i, size_t array) const override;
 
+  // Whether the thread that reads calls may copy so many bytes of the answer beside what it has copied for this call, and
+  // that it does. On that thread alone.
+  bool MayCopyNow(int64_t bytes) const { return bytes <= copy_now_left_; }
+  void CopiesNow(int64_t bytes) { copy_now_left_ -= bytes; }
+
  protected:
   bool TryNow(size_t i) override;
   void Prepare(size_t i, int64_t queue_ns) override;
@@ -33,6 +42,8 @@ class PrecomputeCall final : public Call<PrecomputeResult> {
  private:
   // Describes item i; true when that is all it needs.
   bool Describe(size_t i, const PlanEntry& plan);
+  // Whether the thread that reads calls may look at the item's positions; they are counted then.
+  bool MayLookNow(const PrecomputeItem& item);
 
   bool DescribeWork(size_t i, const PlanEntries& plans);
 
@@ -43,6 +54,9 @@ class PrecomputeCall final : public Call<PrecomputeResult> {
 
   ValidatedPrecompute request_;
   std::vector<SharedPlace> places_;
+  // What is left of what the thread that reads calls may do for all items together: bytes to copy, ids to hash.
+  int64_t copy_now_left_ = kInlineCopyBytes;
+  int64_t ids_now_left_ = kFewIds;
 };
 
 }  // namespace phasor::server

@@ -15,12 +15,12 @@ PrecomputeJob::PrecomputeJob(std::shared_ptr<PrecomputeCall> call, size_t item, 
       scattered_(scattered) {}
 
 bool PrecomputeJob::FinishNow() {
-  const bool little = item().payload_bytes <= kInlineCopyBytes;
-  if (!little && !AnswersWithSlices()) return false;
+  if (!AnswersWithSlices() && !call_->MayCopyNow(item().payload_bytes)) return false;
   if (!tiles_->FindNow(uses_)) return false;
   if (AnswersWithSlices()) {
     SetSlices();
   } else {
+    call_->CopiesNow(item().payload_bytes);
     const Stopwatch watch;
     absl::Status status = Allocate();
     for (const Step& step : Steps()) {
