@@ -18,6 +18,7 @@ namespace phasor::server {
 
 class UploadStore;
 struct RegionAccess;
+struct ParseBudget;
 
 struct ParseContext {
   const Limits& limits;
@@ -32,6 +33,8 @@ struct ParseContext {
   int64_t* uploaded_bytes = nullptr;
   // Shared memory that items may name. Null: there is none.
   const RegionAccess* regions = nullptr;
+  // Null: the caller has time.
+  ParseBudget* budget = nullptr;
 };
 
 // Paths in errors are relative to the item.

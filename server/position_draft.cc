@@ -9,6 +9,7 @@
 #include "kernels/core/checked_math.h"
 #include "server/grpc_status.h"
 #include "server/position_rules.h"
+#include "server/request_parser.h"
 
 namespace phasor::server {
 namespace {
@@ -188,6 +189,13 @@ absl::Status PositionScope::Expand(std::string_view field, int64_t count) const 
   if (bytes > context.ids_left) {
     return OverLimit(field, limits.max_request_bytes - context.ids_left + bytes, "max_request_bytes",
                      limits.max_request_bytes, "bytes of position ids in this call");
+  }
+  if (ParseBudget* budget = context.budget; budget != nullptr) {
+    if (count > budget->ids) {
+      budget->exceeded = true;
+      return absl::ResourceExhaustedError("more ids than there is time for");
+    }
+    budget->ids -= count;
   }
   context.ids_left -= bytes;
   return absl::OkStatus();

@@ -73,40 +73,83 @@ struct Forgettable {
   void Keep(const grpc::ByteBuffer&) const {}
 };
 
-// `Parse`, `Run` and `Write` of one of the methods; `remember` makes a Memorable or Forgettable of a request.
+// `Parse`, `Run` and `Write` of one of the methods; `remember` makes a Memorable or Forgettable of a request. A request that
+// is quickly parsed is parsed where it comes, another one by the thread that is there for it.
 template <typename Result, typename Parse, typename Run, typename Write, typename Remember>
-std::function<void(grpc::ByteBuffer, Reply)> Handler(ServiceContext* context, Parse parse, Run run, Write write,
-                                                     Remember remember) {
-  return [=](grpc::ByteBuffer bytes, Reply reply) {
+class Handler {
+ public:
+  Handler(ServiceContext* context, Parse parse, Run run, Write write, Remember remember)
+      : context_(context), parse_(parse), run_(run), write_(write), remember_(remember) {}
+
+  void operator()(grpc::ByteBuffer bytes, Reply reply) const {
+    ParseBudget budget;
+    Serve(std::move(bytes), std::move(reply), &budget);
+  }
+
+ private:
+  // Without a budget there is time.
+  void Serve(grpc::ByteBuffer bytes, Reply reply, ParseBudget* budget) const {
     const Clock::time_point start = Clock::now();
-    const auto memory = remember(bytes);
-    const RegionAccess regions = RegionAccessOf(context->regions, reply.peer(), context->devices);
-    auto request = parse(context->parser, bytes, regions);
+    const auto memory = remember_(bytes);
+    const RegionAccess regions = RegionAccessOf(context_->regions, reply.peer(), context_->devices);
+    auto request = parse_(context_->parser, bytes, regions, budget);
+    if (budget != nullptr && budget->exceeded) return ServeLater(std::move(bytes), std::move(reply));
     bytes.Clear();  // the payloads keep what they need
     const int64_t decode_ns = Since(start);
     if (!request.ok()) return std::move(reply).Send(Refuse(request.status()));
     const std::shared_ptr<CallContext> call = reply.context();
-    (context->engine->*run)(
+    (context_->engine->*run_)(
         call, *std::move(request),
-        [context, call, write, decode_ns, memory, reply = std::move(reply)](Answer<Result> answer) mutable {
+        [self = *this, call, decode_ns, memory, reply = std::move(reply)](Answer<Result> answer) mutable {
           if (!answer.status.ok()) return std::move(reply).Send(RefuseFromEngine(answer.status));
-          const Clock::time_point write_start = Clock::now();
-          Outcome outcome;
           answer.stages.decode_ns = decode_ns;
-          outcome.stages = answer.stages;
-          int64_t shared = 0;
-          for (const Result& result : answer.results) shared += SharedBytes(result);
-          context->metrics->Shared(shared);
-          const bool keep = memory.Suits(answer);
-          auto response = write(std::move(answer), PlaceOfWork(context->engine->backend(), call->cancelled));
-          if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
-          outcome.response = *std::move(response);
-          if (keep) memory.Keep(outcome.response);
-          answer.results.clear();  // what they hold is free when the caller hears of it
-          outcome.stages.copy_ns += Since(write_start);
-          std::move(reply).Send(std::move(outcome));
+          self.Send(std::move(answer), *call, memory, std::move(reply));
         });
-  };
+  }
+
+  void ServeLater(grpc::ByteBuffer bytes, Reply reply) const {
+    auto pending = std::make_shared<Reply>(std::move(reply));
+    absl::AnyInvocable<void() &&> work = [self = *this, bytes = std::move(bytes), pending]() mutable {
+      if (absl::Status gone = pending->context()->Check(); !gone.ok()) {
+        return std::move(*pending).Send(Refuse(std::move(gone)));
+      }
+      self.Serve(std::move(bytes), std::move(*pending), nullptr);
+    };
+    if (!context_->reading->Submit(work)) {
+      std::move(*pending).Send(Refuse(Unavailable("OVERLOADED", "too many long requests wait to be parsed", kRetryAfter),
+                                      RejectReason::kQueueFull));
+    }
+  }
+
+  template <typename Memory>
+  void Send(Answer<Result> answer, const CallContext& call, const Memory& memory, Reply reply) const {
+    const Clock::time_point write_start = Clock::now();
+    Outcome outcome;
+    outcome.stages = answer.stages;
+    int64_t shared = 0;
+    for (const Result& result : answer.results) shared += SharedBytes(result);
+    context_->metrics->Shared(shared);
+    const bool keep = memory.Suits(answer);
+    auto response = write_(std::move(answer), PlaceOfWork(context_->engine->backend(), call.cancelled));
+    if (!response.ok()) return std::move(reply).Send(Refuse(response.status()));
+    outcome.response = *std::move(response);
+    if (keep) memory.Keep(outcome.response);
+    answer.results.clear();  // what they hold is free when the caller hears of it
+    outcome.stages.copy_ns += Since(write_start);
+    std::move(reply).Send(std::move(outcome));
+  }
+
+  ServiceContext* const context_;
+  const Parse parse_;
+  const Run run_;
+  const Write write_;
+  const Remember remember_;
+};
+
+template <typename Result, typename Parse, typename Run, typename Write, typename Remember>
+std::function<void(grpc::ByteBuffer, Reply)> HandlerOf(ServiceContext* context, Parse parse, Run run, Write write,
+                                                       Remember remember) {
+  return Handler<Result, Parse, Run, Write, Remember>(context, parse, run, write, remember);
 }
 
 // `handle` for requests that the memo does not know.
@@ -156,13 +199,12 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   precompute.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestPrecompute(call, request, writer, queue, queue, tag);
   };
-  const auto parse_precompute = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions) {
-    return parser.ParsePrecompute(bytes, &regions);
-  };
+  const auto parse_precompute = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions,
+                                   ParseBudget* budget) { return parser.ParsePrecompute(bytes, &regions, budget); };
   const auto remember = [context](const grpc::ByteBuffer& bytes) { return Memorable(&context->answers, bytes); };
   const auto forget = [](const grpc::ByteBuffer&) { return Forgettable(); };
   precompute.handle = FromMemo(
-      context, Handler<PrecomputeResult>(context, parse_precompute, &Engine::Precompute, &WritePrecompute, remember));
+      context, HandlerOf<PrecomputeResult>(context, parse_precompute, &Engine::Precompute, &WritePrecompute, remember));
   made.methods.push_back(std::move(precompute));
 
   Method stream_precompute;
@@ -185,10 +227,9 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   apply.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestApply(call, request, writer, queue, queue, tag);
   };
-  const auto parse_apply = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions) {
-    return parser.ParseApply(bytes, &regions);
-  };
-  apply.handle = Handler<ApplyResult>(context, parse_apply, &Engine::Apply, &WriteApply, forget);
+  const auto parse_apply = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess& regions,
+                              ParseBudget* budget) { return parser.ParseApply(bytes, &regions, budget); };
+  apply.handle = HandlerOf<ApplyResult>(context, parse_apply, &Engine::Apply, &WriteApply, forget);
   made.methods.push_back(std::move(apply));
 
   Method stream_apply;
@@ -207,10 +248,9 @@ ServiceMethods MakePositionService(ServiceContext* context) {
   scores.request_next = [raw = service.get()](auto* call, auto* request, auto* writer, auto* queue, void* tag) {
     raw->RequestScores(call, request, writer, queue, queue, tag);
   };
-  const auto parse_scores = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess&) {
-    return parser.ParseScores(bytes);
-  };
-  scores.handle = Handler<ScoresResult>(context, parse_scores, &Engine::Scores, &WriteScores, forget);
+  const auto parse_scores = [](const RequestParser& parser, const grpc::ByteBuffer& bytes, const RegionAccess&,
+                               ParseBudget* budget) { return parser.ParseScores(bytes, budget); };
+  scores.handle = HandlerOf<ScoresResult>(context, parse_scores, &Engine::Scores, &WriteScores, forget);
   made.methods.push_back(std::move(scores));
 
   Method upload;

@@ -58,11 +58,19 @@ raw::CutLimits CutLimitsFor(const Limits& limits) {
           .max_parts = static_cast<size_t>(limits.max_batch_items * PartsPerItem(limits))};
 }
 
+absl::Status TooLongForNow() { return absl::ResourceExhaustedError("a request that takes a while to parse"); }
+
 template <typename M>
 absl::Status Read(const grpc::ByteBuffer& buffer, const raw::Node& schema, const Limits& limits, M* message,
-                  raw::Payloads* payloads) {
-  const absl::Status status = raw::Cut(buffer, schema, CutLimitsFor(limits), message, payloads);
+                  raw::Payloads* payloads, ParseBudget* budget = nullptr) {
+  raw::CutLimits cut = CutLimitsFor(limits);
+  if (budget != nullptr) cut.max_skeleton_bytes = static_cast<size_t>(budget->message_bytes);
+  const absl::Status status = raw::Cut(buffer, schema, cut, message, payloads);
   if (status.ok()) return status;
+  if (budget != nullptr && status.code() == absl::StatusCode::kResourceExhausted) {
+    budget->exceeded = true;
+    return TooLongForNow();
+  }
   const std::string type(M::descriptor()->full_name());
   if (status.code() != absl::StatusCode::kResourceExhausted) return MalformedMessage(type);
   return InvalidField("items", "more parts beside payloads than any valid request has",
@@ -97,7 +105,7 @@ struct BatchSizes {
 template <typename Request, typename Item, typename Parse>
 absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only, const raw::Payloads& payloads,
                                       const Limits& limits, UploadStore* uploads, const RegionAccess* regions,
-                                      const Parse& parse, Batch<Item>* batch) {
+                                      ParseBudget* budget, const Parse& parse, Batch<Item>* batch) {
   if (request.items().empty()) {
     return InvalidField("items", "nothing", absl::StrCat("1 … ", limits.max_batch_items, " items"));
   }
@@ -108,13 +116,14 @@ absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only
     return OverLimit("items", payloads.total_bytes(), "max_request_bytes", limits.max_request_bytes, "bytes of payload");
   }
   int64_t uploaded = 0;
-  ParseContext context{limits, payloads, validate_only, limits.max_request_bytes, uploads, &uploaded, regions};
+  ParseContext context{limits, payloads, validate_only, limits.max_request_bytes, uploads, &uploaded, regions, budget};
   batch->reserve(static_cast<size_t>(request.items_size()));
   int64_t answer = 0;
   int64_t ids = 0;
   int64_t pairs = 0;
   for (int i = 0; i < request.items_size(); ++i) {
     absl::StatusOr<Item> item = parse(request.items(i), context);
+    if (budget != nullptr && budget->exceeded) return TooLongForNow();
     if (!item.ok()) {
       batch->push_back(AtPath(absl::StrCat("items[", i, "]."), item.status()));
       continue;
@@ -138,9 +147,10 @@ absl::StatusOr<BatchSizes> ParseBatch(const Request& request, bool validate_only
 
 template <typename Item, typename Request>
 absl::StatusOr<int64_t> ParseUnary(const Request& request, const raw::Payloads& payloads, const Limits& limits,
-                                   UploadStore* uploads, const RegionAccess* regions, Batch<Item>* batch) {
+                                   UploadStore* uploads, const RegionAccess* regions, ParseBudget* budget,
+                                   Batch<Item>* batch) {
   const auto parse = [](const auto& message, ParseContext& context) { return ParseItem(message, context); };
-  const auto sizes = ParseBatch(request, request.validate_only(), payloads, limits, uploads, regions, parse, batch);
+  const auto sizes = ParseBatch(request, request.validate_only(), payloads, limits, uploads, regions, budget, parse, batch);
   if (!sizes.ok()) return sizes.status();
   return sizes->held + sizes->answer;
 }
@@ -238,28 +248,28 @@ absl::Status AtSpecPath(std::string_view path, const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const grpc::ByteBuffer& request,
-                                                                   const RegionAccess* regions) const {
+                                                                   const RegionAccess* regions, ParseBudget* budget) const {
   HeaderArena arena;
   auto* const message = arena.New<v1::PrecomputeRequest>();
   raw::Payloads payloads;
-  if (auto status = Read(request, raw::kPrecomputeRequest, limits_, message, &payloads); !status.ok()) return status;
-  return ParsePrecompute(*message, payloads, regions);
+  if (auto status = Read(request, raw::kPrecomputeRequest, limits_, message, &payloads, budget); !status.ok()) return status;
+  return ParsePrecompute(*message, payloads, regions, budget);
 }
 
-absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer& request,
-                                                         const RegionAccess* regions) const {
+absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const grpc::ByteBuffer& request, const RegionAccess* regions,
+                                                         ParseBudget* budget) const {
   HeaderArena arena;
   auto* const message = arena.New<v1::ApplyRequest>();
   raw::Payloads payloads;
-  if (auto status = Read(request, raw::kApplyRequest, limits_, message, &payloads); !status.ok()) return status;
-  return ParseApply(*message, payloads, regions);
+  if (auto status = Read(request, raw::kApplyRequest, limits_, message, &payloads, budget); !status.ok()) return status;
+  return ParseApply(*message, payloads, regions, budget);
 }
 
 absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::PrecomputeRequest& request,
                                                                    const raw::Payloads& payloads,
-                                                                   const RegionAccess* regions) const {
+                                                                   const RegionAccess* regions, ParseBudget* budget) const {
   ValidatedPrecompute validated;
-  const auto charged = ParseUnary(request, payloads, limits_, uploads_, regions, &validated.items_);
+  const auto charged = ParseUnary(request, payloads, limits_, uploads_, regions, budget, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
@@ -267,9 +277,9 @@ absl::StatusOr<ValidatedPrecompute> RequestParser::ParsePrecompute(const v1::Pre
 }
 
 absl::StatusOr<ValidatedApply> RequestParser::ParseApply(const v1::ApplyRequest& request, const raw::Payloads& payloads,
-                                                         const RegionAccess* regions) const {
+                                                         const RegionAccess* regions, ParseBudget* budget) const {
   ValidatedApply validated;
-  const auto charged = ParseUnary(request, payloads, limits_, uploads_, regions, &validated.items_);
+  const auto charged = ParseUnary(request, payloads, limits_, uploads_, regions, budget, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = request.validate_only();
   validated.charged_bytes_ = *charged;
@@ -293,7 +303,7 @@ absl::StatusOr<StreamRequest> RequestParser::ParseStreamPrecompute(const grpc::B
   const auto parse = [this, chunk_bytes](const v1::PrecomputeItem& item, ParseContext& context) {
     return ParseStreamItem(item, chunk_bytes, limits_, context);
   };
-  const auto sizes = ParseBatch(message, false, payloads, limits, uploads_, nullptr, parse, &stream.batch.items_);
+  const auto sizes = ParseBatch(message, false, payloads, limits, uploads_, nullptr, nullptr, parse, &stream.batch.items_);
   if (!sizes.ok()) return sizes.status();
   if (stream.first_item < 0 || stream.first_item >= message.items_size()) {
     return InvalidField("first_item", absl::StrCat(stream.first_item), absl::StrCat("0 … ", message.items_size() - 1));
@@ -346,12 +356,12 @@ absl::StatusOr<StreamedItem> RequestParser::ParseStreamedItem(const v1::ApplyIte
   return streamed;
 }
 
-absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffer& request) const {
+absl::StatusOr<ValidatedScores> RequestParser::ParseScores(const grpc::ByteBuffer& request, ParseBudget* budget) const {
   v1::ScoresRequest message;
   raw::Payloads payloads;
-  if (auto status = Read(request, raw::kScoresRequest, limits_, &message, &payloads); !status.ok()) return status;
+  if (auto status = Read(request, raw::kScoresRequest, limits_, &message, &payloads, budget); !status.ok()) return status;
   ValidatedScores validated;
-  const auto charged = ParseUnary(message, payloads, limits_, uploads_, nullptr, &validated.items_);
+  const auto charged = ParseUnary(message, payloads, limits_, uploads_, nullptr, budget, &validated.items_);
   if (!charged.ok()) return charged.status();
   validated.validate_only_ = message.validate_only();
   validated.charged_bytes_ = *charged;

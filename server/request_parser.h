@@ -2,6 +2,7 @@
 #ifndef PHASOR_SERVER_REQUEST_PARSER_H_
 #define PHASOR_SERVER_REQUEST_PARSER_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,14 @@ namespace phasor::server {
 
 class UploadStore;
 struct RegionAccess;
+
+// What a thread that must not be kept waiting may parse: about a millisecond's worth. Whoever finds the request to be longer
+// sets `exceeded`; then it has not been parsed, and what is returned says nothing of it.
+struct ParseBudget {
+  int64_t message_bytes = int64_t{1} << 20;  // beside payloads
+  int64_t ids = int64_t{64} << 10;           // positions once they are expanded
+  bool exceeded = false;
+};
 
 // A call of StreamPrecompute. `batch.charged_bytes()` is all that it holds but the pieces of items that are made in pieces.
 struct StreamRequest {
@@ -48,20 +57,22 @@ class RequestParser {
   explicit RequestParser(const Limits& limits, UploadStore* uploads = nullptr) : limits_(limits), uploads_(uploads) {}
 
   // Payloads of tensors are left where they were received; the batch keeps them alive, and regions of shared memory.
-  // `regions`: what the caller may name of that; null: none.
-  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request,
-                                                      const RegionAccess* regions = nullptr) const;
-  absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request, const RegionAccess* regions = nullptr) const;
+  // `regions`: what the caller may name of that; null: none. `budget`: null: the caller has time.
+  absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const grpc::ByteBuffer& request, const RegionAccess* regions = nullptr,
+                                                      ParseBudget* budget = nullptr) const;
+  absl::StatusOr<ValidatedApply> ParseApply(const grpc::ByteBuffer& request, const RegionAccess* regions = nullptr,
+                                            ParseBudget* budget = nullptr) const;
   absl::StatusOr<StreamRequest> ParseStreamPrecompute(const grpc::ByteBuffer& request) const;
   // `open`: an item without its tensors' bytes. Errors are the item's, paths relative to it.
   absl::StatusOr<StreamedItem> ParseStreamedItem(const v1::ApplyItem& open, const raw::Payloads& payloads) const;
-  absl::StatusOr<ValidatedScores> ParseScores(const grpc::ByteBuffer& request) const;
+  absl::StatusOr<ValidatedScores> ParseScores(const grpc::ByteBuffer& request, ParseBudget* budget = nullptr) const;
 
   // The same from parsed messages, whose Tensor.data fields hold tokens of `payloads` (proto/raw/payload_cutter.h).
   absl::StatusOr<ValidatedPrecompute> ParsePrecompute(const v1::PrecomputeRequest& request, const raw::Payloads& payloads,
-                                                      const RegionAccess* regions = nullptr) const;
+                                                      const RegionAccess* regions = nullptr,
+                                                      ParseBudget* budget = nullptr) const;
   absl::StatusOr<ValidatedApply> ParseApply(const v1::ApplyRequest& request, const raw::Payloads& payloads,
-                                            const RegionAccess* regions = nullptr) const;
+                                            const RegionAccess* regions = nullptr, ParseBudget* budget = nullptr) const;
 
   const Limits& limits() const { return limits_; }
 

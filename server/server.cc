@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kMostRpcThreads = 4;
 constexpr size_t kControlQueue = 64;
+constexpr size_t kReadingQueue = 1024;
 constexpr size_t kTrainingQueue = 4;  // each may take a minute
 // Pooled buffers that an idle server keeps, so that the next call need not wait for pages.
 constexpr int64_t kIdlePoolBytes = int64_t{64} << 20;
@@ -109,7 +110,8 @@ struct Server::Impl {
         context(options.limits, options.streams, uploads.get(), regions.get()),
         training(std::make_unique<ControlThread>(kTrainingQueue)),
         control(std::make_unique<ControlThread>(kControlQueue)),
-        knowledge(std::make_unique<ControlThread>(kControlQueue)) {}
+        knowledge(std::make_unique<ControlThread>(kControlQueue)),
+        reading(std::make_unique<ControlThread>(kReadingQueue)) {}
 
   absl::Status StartEngine();
   // The device cannot be used again by this process: callers and balancers are told, and whoever runs the server ends it.
@@ -135,7 +137,7 @@ struct Server::Impl {
   std::unique_ptr<CallAdmission> admission;
   std::unique_ptr<CallGroup> public_calls, admin_calls;
   std::unique_ptr<ControlThread> training;  // knowledge hands work to it
-  std::unique_ptr<ControlThread> control, knowledge;
+  std::unique_ptr<ControlThread> control, knowledge, reading;
   std::unique_ptr<Transport> public_transport, admin_transport;
   std::unique_ptr<MemoryKeeper> memory_keeper;
   bool shut_down = false;
@@ -202,6 +204,7 @@ absl::Status Server::Impl::StartEngine() {
   context.control = control.get();
   context.knowledge = knowledge.get();
   context.training = training.get();
+  context.reading = reading.get();
   return absl::OkStatus();
 }
 

@@ -45,6 +45,7 @@ struct ServiceContext {
   ControlThread* control = nullptr;
   ControlThread* knowledge = nullptr;  // of its own, for calls that may think for a second: nobody waits behind them
   ControlThread* training = nullptr;   // for fits of a minute; few wait
+  ControlThread* reading = nullptr;    // for requests of the data plane that take long to parse
   std::string version;
   std::vector<BackendInfo> backends;  // as they were at the start
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
