@@ -49,6 +49,7 @@ rm -rf "$logs"
 mkdir -p "$out" "$logs" || exit 1
 rm -f "$out"/{report.txt,report.json,gates.json,logs.tar.gz}
 device=
+exclusive= # how a device is set that serves one process at a time
 
 # ---- The report.
 
@@ -132,12 +133,13 @@ part() { # NAME LIMIT COMMAND…
   collect "$1"
 }
 
-# LIMIT NAME…: programs of those names, as many at a time as there are cores.
+# LIMIT NAME…: programs of those names, as many at a time as there are cores; one, where a device serves one process at a time.
 together() {
-  local limit=$1 name
+  local limit=$1 name most=1
   shift
+  [[ -n $exclusive ]] || most=$(nproc)
   for name in "$@"; do
-    while (($(jobs -rp | wc -l) >= $(nproc))); do
+    while (($(jobs -rp | wc -l) >= most)); do
       wait -n || true
     done
     start "$name" "$limit" "$programs/$name" &
@@ -159,7 +161,7 @@ compiler() {
 
 # False where this machine cannot.
 build_it() {
-  local nvcc architectures=() targets=("$@")
+  local nvcc flags=() targets=("$@")
   nvcc=$(compiler)
   for tool in cmake ninja c++; do
     if ! command -v "$tool" > /dev/null; then
@@ -177,12 +179,15 @@ build_it() {
   fi
   # For the devices of this machine alone: there is no time for all architectures.
   if [[ -n ${ARCHITECTURES-} || -n $capabilities ]]; then
-    architectures=("-DCMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES:-$capabilities}")
+    flags+=("-DCMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES:-$capabilities}")
   fi
+  # Perhaps for devices for which nobody has compiled yet, by a compiler that nobody has tried: a register that it spills costs a
+  # little time, and would cost the whole run.
+  [[ $mode != gpu ]] || flags+=(-DPHASOR_SPILLS_ARE_ERRORS=OFF)
   # shellcheck disable=SC2016  # the loader expands it
   start configure 90 cmake -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPHASOR_BUILD_SERVER=OFF -DPHASOR_CUDA=ON \
     "-DCMAKE_CUDA_COMPILER=$nvcc" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
-    "${architectures[@]}" --log-level=WARNING
+    "${flags[@]}" --log-level=WARNING
   if [[ $(cut -d' ' -f1 < "$logs/configure.result") != 0 && -x $packed/device_gates && $mode == gpu ]]; then
     record build 'not here' '' "$(grep -m1 -A1 'CMake Error' "$logs/configure.log" | tail -1 | cut -c1-120)"
     return 1
@@ -223,6 +228,7 @@ ask_device() {
     return
   fi
   record device ok '' "$device ($query)"
+  exclusive=$(timeout 30 nvidia-smi --query-gpu=compute_mode --format=csv,noheader 2> /dev/null | grep -m1 Exclusive)
   capabilities=$(timeout 30 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | tr -d '. ' | grep -E '^[0-9]+$' |
     sort -u | sed 's/$/-real/' | paste -sd ';')
 }
@@ -260,7 +266,25 @@ gates() {
   done
 }
 
-# NAME TOOL LIMIT COMMAND…: a tool that some machines have and on some of which it works. It fails where it finds something.
+# Only where one was built beside: it needs more packages than the kernels.
+server_on_device() {
+  local name='a server on the device' folder=build/bin work=$logs/server
+  if [[ ! -x $folder/phasord || ! -x $folder/phasor ]]; then
+    record "$name" 'not here' '' "there are no phasord and phasor in $folder (make cuda)"
+    return
+  fi
+  if "$folder/phasord" --backend=cuda --check-config 2>&1 | grep -q 'cuda (not built in)'; then
+    record "$name" 'not here' '' "$folder/phasord was built without CUDA"
+    return
+  fi
+  mkdir -p "$work"
+  start "$name" 60 deploy/gpu-server-check.sh "$folder" "$work"
+  collect "$name" "$(last_line "$(log_of "$name")")"
+  rm -f "$work"/*.npz
+}
+
+# NAME TOOL LIMIT COMMAND…: a tool that some machines have and on some of which it works. It fails where it finds something, and
+# where what it looks at fails.
 tool() {
   local name=$1 tool=$2 limit=$3 log code seconds
   shift 3
@@ -275,7 +299,14 @@ tool() {
     0) record "$name" ok "$seconds" "$(grep -m1 'ERROR SUMMARY' "$log" | tr -d =)" ;;
     9) record "$name" failed "$seconds" "$(grep -m1 -E 'Invalid|Misaligned|Uninitialized|Race|Error:' "$log" | tr -d =) (see $log)" ;;
     - | 124 | 137) record "$name" skipped "$seconds" 'no time was left for all of it' ;;
-    *) record "$name" 'not here' "$seconds" "it does not work on this machine: $(last_line "$log")" ;;
+    *)
+      # The sanitizer counts at the end of a program that it could watch.
+      if grep -q 'ERROR SUMMARY' "$log" && ! grep -qE 'not supported|terminated before first instrumented' "$log"; then
+        record "$name" failed "$seconds" "exit code $code: $(grep -v '^=' "$log" | tail -1 | cut -c1-120) (see $log)"
+      else
+        record "$name" 'not here' "$seconds" "it does not work on this machine: $(last_line "$log")"
+      fi
+      ;;
   esac
 }
 
@@ -284,11 +315,21 @@ tools() {
   export PHASOR_VARIANTS=devices
   tool 'compute-sanitizer memcheck' compute-sanitizer 90 "${check[@]}" "$programs/task_conformance_test"
   tool 'compute-sanitizer memcheck of additions' compute-sanitizer 60 "${check[@]}" "$programs/add_conformance_test"
-  tool 'compute-sanitizer racecheck' compute-sanitizer 60 "${check[@]}" --tool racecheck "$programs/window_conformance_test"
-  tool 'ncu of rotations' ncu 60 ncu --clock-control none --launch-count 4 --section SpeedOfLight "$programs/device_gates" --group=small
+  # No racecheck: it watches shared memory, and no kernel has any.
+  tool 'compute-sanitizer initcheck' compute-sanitizer 60 "${check[@]}" --tool initcheck "$programs/window_conformance_test"
+  tool 'ncu of rotations' ncu 60 ncu --clock-control none --kernel-name regex:RunBody --launch-count 4 --section SpeedOfLight \
+    "$programs/device_gates" --group=rotate
   tool 'nsys of the host path' nsys 60 nsys profile --force-overwrite=true --stats=true "--output=$logs/host-path" \
     "$programs/device_gates" --group=host
   unset PHASOR_VARIANTS
+}
+
+memory_of_another() {
+  part 'driver tells the size of mapped memory' 60 "$programs/cuda_ipc_on_device" --probe
+  sed 's/^/    cuMemGetAddressRange on memory of another process: /' "$(log_of 'driver tells the size of mapped memory')" 2> /dev/null |
+    tee -a "$out/report.txt"
+  # A second process owns the memory; its tensor is worked on where it is.
+  part 'memory of another process' 60 "$programs/cuda_ipc_on_device"
 }
 
 with_device() {
@@ -304,12 +345,13 @@ with_device() {
     programs=$packed
   fi
   record programs ok '' "of $programs"
-  part 'driver tells the size of mapped memory' 60 "$programs/cuda_ipc_on_device" --probe
-  sed 's/^/    cuMemGetAddressRange on memory of another process: /' "$(log_of 'driver tells the size of mapped memory')" 2> /dev/null |
-    tee -a "$out/report.txt"
-  # A second process owns the memory; its tensor is worked on where it is.
-  part 'memory of another process' 60 "$programs/cuda_ipc_on_device"
+  if [[ -n $exclusive ]]; then
+    record 'memory of another process' 'not here' '' "compute mode $exclusive: one process at a time"
+  else
+    memory_of_another
+  fi
   conformance
+  server_on_device
   gates
   tools
 }

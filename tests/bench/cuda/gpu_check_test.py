@@ -47,11 +47,13 @@ class Machine:
     def __init__(self, tools=()):
         self.root = pathlib.Path(tempfile.mkdtemp())
         (self.root / "deploy").mkdir()
-        shutil.copy(TREE / "deploy/gpu-check.sh", self.root / "deploy/")
+        for name in ("gpu-check.sh", "gpu-server-check.sh"):
+            shutil.copy(TREE / "deploy" / name, self.root / "deploy/")
         self.programs = {name: ON_DEVICE for name in TESTS}
         self.programs["cuda_ipc_on_device"] = '[ "$1" != --probe ] || echo "it does: 64 bytes of an allocation of 64"'
         self.programs["device_gates"] = gates({"rotate": 0.9, "small": 0.85})
-        self.tools = {"nvidia-smi": 'case "$1" in *compute_cap) echo 9.0 ;; *) echo "NVIDIA \\"X\\", 580.1, 9.0" ;; esac'}
+        self.tools = {"nvidia-smi": 'case "$1" in *=compute_cap) echo 9.0 ;; *=compute_mode) echo Default ;; '
+                                    '*) echo "NVIDIA \\"X\\", 580.1, 9.0" ;; esac'}
         self.tools.update(tools)
 
     def write(self, folder, name, body):
@@ -68,7 +70,7 @@ class Machine:
             self.write("tools", name, body)
         # Only what every machine has: no compiler, no sanitizer, no profiler but the test's own.
         for name in ("bash sh dirname mkdir rm tr sed grep tail head cut paste tar gzip timeout nproc wc sort tee cat sleep printf "
-                     "kill env realpath du date").split():
+                     "kill env realpath du date cmp").split():
             if (found := shutil.which(name)) and not (self.root / "tools" / name).exists():
                 (self.root / "tools" / name).symlink_to(found)
         done = subprocess.run([str(self.root / "deploy/gpu-check.sh"), *arguments], capture_output=True, text=True, check=False,
@@ -107,7 +109,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("cuMemGetAddressRange on memory of another process: it does: 64 bytes", on.output)
         steps = list(on.steps)
         self.assertLess(steps.index("driver tells the size of mapped memory"), steps.index("angle_conformance_test"))
-        for missing in ("compute-sanitizer memcheck", "ncu of rotations", "nsys of the host path"):
+        for missing in ("a server on the device", "compute-sanitizer memcheck", "ncu of rotations", "nsys of the host path"):
             self.assertEqual(on.result(missing), "not here")
 
     def test_one_that_fails_hides_nothing(self):
@@ -158,18 +160,67 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_tools(self):
         finds = 'echo "========= Invalid __global__ write of size 4"; exit 9'
-        on = self.machine(tools={"compute-sanitizer": f'case "$*" in *racecheck*) {finds} ;; *add_*) echo Device not supported; exit 1 ;; '
+        # It looks at the right kernels only where it is told which and of which group.
+        ncu = ('case "$*" in *"--kernel-name regex:RunBody "*--group=rotate) echo profiled ;; *) exit 1 ;; esac')
+        on = self.machine(tools={"compute-sanitizer": f'case "$*" in *initcheck*) {finds} ;; *add_*) echo Device not supported; exit 1 ;; '
                                                       '*) echo "========= ERROR SUMMARY: 0 errors" ;; esac',
-                                 "ncu": "exit 0", "nsys": "echo no report; exit 1"}).run("--programs=programs")
+                                 "ncu": ncu, "nsys": "echo no report; exit 1"}).run("--programs=programs")
         self.assertEqual(on.code, 1)
         self.assertEqual(on.result("compute-sanitizer memcheck"), "ok")
         self.assertIn("0 errors", on.steps["compute-sanitizer memcheck"]["detail"])
         self.assertEqual(on.result("compute-sanitizer memcheck of additions"), "not here")
         self.assertIn("Device not supported", on.steps["compute-sanitizer memcheck of additions"]["detail"])
-        self.assertEqual(on.result("compute-sanitizer racecheck"), "failed")
-        self.assertIn("Invalid __global__ write", on.steps["compute-sanitizer racecheck"]["detail"])
+        self.assertEqual(on.result("compute-sanitizer initcheck"), "failed")
+        self.assertIn("Invalid __global__ write", on.steps["compute-sanitizer initcheck"]["detail"])
         self.assertEqual(on.result("ncu of rotations"), "ok")
         self.assertEqual(on.result("nsys of the host path"), "not here")
+
+    def test_what_fails_only_under_a_tool_has_failed(self):
+        sanitizer = ('echo "3 differs from 4"; echo "========= ERROR SUMMARY: 0 errors"; exit 1',
+                     'echo "========= Error: Target application terminated before first instrumented API call"; '
+                     'echo "========= ERROR SUMMARY: 1 error"; exit 1')
+        for body, result, code, detail in zip(sanitizer, ("failed", "not here"), (1, 0), ("3 differs from 4", "does not work")):
+            on = self.machine(tools={"compute-sanitizer": body}).run("--programs=programs")
+            self.assertEqual(on.result("compute-sanitizer memcheck"), result)
+            self.assertIn(detail, on.steps["compute-sanitizer memcheck"]["detail"])
+            self.assertEqual(on.code, code, on.output)
+
+    def test_one_process_at_a_time_where_the_device_takes_no_more(self):
+        for mode, step in (("Exclusive_Process", "not here"), ("Default", "ok")):
+            machine = self.machine()
+            machine.tools["nvidia-smi"] = machine.tools["nvidia-smi"].replace("echo Default", f"echo {mode}")
+            machine.tools.update({"nproc": "echo 4", "rmdir": f'exec {shutil.which("rmdir")} "$@"'})
+            alone = "mkdir held 2> /dev/null || { echo busy; exit 1; }; sleep 0.3; rmdir held\n" if mode != "Default" else ""
+            for name in TESTS:
+                machine.programs[name] = alone + machine.programs[name]
+            on = machine.run("--programs=programs")
+            self.assertEqual(on.code, 0, on.output)
+            self.assertEqual(on.result("memory of another process"), step)
+
+    def server(self, launches=5, same=True, usable="cuda (no driver)"):
+        """A machine where a phasord and a phasor were built."""
+        machine = self.machine()
+        serve = "\n".join([
+            "import http.server, sys", "class Metrics(http.server.BaseHTTPRequestHandler):", "  def do_GET(self):",
+            f"    text = b'phasor_device_launches_total{{device=\"0\"}} {launches}\\n'",
+            "    self.send_response(200); self.end_headers(); self.wfile.write(text)",
+            "server = http.server.HTTPServer(('127.0.0.1', 0), Metrics)",
+            "print('x INFO metrics address=127.0.0.1:%d' % server.server_port, file=sys.stderr, flush=True)",
+            "print('listening on 127.0.0.1:7', flush=True)", "server.serve_forever()"])
+        (machine.root / "serve.py").write_text(serve)
+        machine.write("build/bin", "phasord", f'case "$*" in *--check-config*) echo "allowed: {usable}" ;; '
+                                              f'*--backend=cuda*) exec {sys.executable} serve.py ;; *) exit 1 ;; esac')
+        machine.write("build/bin", "phasor", "for to; do :; done\ncase \"$*\" in *--server=127.0.0.1:7*) echo a > \"$to\" ;; "
+                                             f"*--backend=cpu*) echo {'a' if same else 'b'} > \"$to\" ;; *) exit 1 ;; esac")
+        return machine.run("--programs=programs")
+
+    def test_a_server_that_was_built_beside(self):
+        name = "a server on the device"
+        on = self.server()
+        self.assertEqual((on.result(name), on.code), ("ok", 0), on.output)
+        self.assertIn("launches on devices: 5", on.steps[name]["detail"])
+        self.assertEqual([self.server(launches=0).result(name), self.server(same=False).result(name)], ["failed", "failed"])
+        self.assertEqual(self.server(usable="cuda (not built in)").result(name), "not here")
 
     def test_packed_programs_where_nothing_can_be_built(self):
         on = self.machine().run(folder="build/gpu-programs")
@@ -212,6 +263,7 @@ class GpuCheckTest(unittest.TestCase):
         asked = (machine.root / "build/asked").read_text()
         self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90-real", asked)
         self.assertIn("-DPHASOR_BUILD_SERVER=OFF", asked)
+        self.assertIn("-DPHASOR_SPILLS_ARE_ERRORS=OFF", asked)
         self.assertFalse((machine.root / "build/gpu/CMakeCache.txt").exists(), "another folder's")
         self.assertEqual(on.result("build"), "ok")
 
