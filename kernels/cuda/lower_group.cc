@@ -74,11 +74,7 @@ class LoweredGroup final : public Lowered {
       }
     }
     for (const auto& [dtype, tasks] : rotations) {
-      for (size_t first = 0; first < tasks.size(); first += kMaxRotateGroup) {
-        const size_t end = std::min(tasks.size(), first + kMaxRotateGroup);
-        launches.push_back(RotateGroupParams{std::make_shared<const std::vector<RotateParams>>(
-            tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.begin() + static_cast<std::ptrdiff_t>(end))});
-      }
+      for (KernelParams& group : GroupsOf(tasks)) launches.push_back(std::move(group));
     }
     return launches;
   }
@@ -92,6 +88,25 @@ class LoweredGroup final : public Lowered {
 };
 
 }  // namespace
+
+std::vector<KernelParams> GroupsOf(const std::vector<RotateParams>& rotations) {
+  std::vector<KernelParams> groups;
+  for (auto first = rotations.begin(); first != rotations.end();) {
+    int64_t works = first->works();
+    auto end = first + 1;
+    while (end != rotations.end() && end - first < kMaxRotateGroup && works <= kMaxGroupWorks - end->works()) {
+      works += end->works();
+      ++end;
+    }
+    if (works > kMaxGroupWorks) {
+      groups.emplace_back(*first);
+    } else {
+      groups.emplace_back(RotateGroupParams{std::make_shared<const std::vector<RotateParams>>(first, end)});
+    }
+    first = end;
+  }
+  return groups;
+}
 
 std::unique_ptr<Lowered> LowerGroup(std::vector<std::unique_ptr<Lowered>> parts, std::vector<int64_t> rows) {
   return std::make_unique<LoweredGroup>(std::move(parts), std::move(rows));

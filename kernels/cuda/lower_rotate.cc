@@ -101,15 +101,13 @@ class LoweredRotate final : public Lowered {
       SetStrides(y_, p.tokens, p.y_token_stride, p.y_head_stride);
     }
     if (task_.pairs > 0) {
-      p.cos = at.constants[0] + cos_offset_;
-      p.sin = at.constants[constants_.size() - 1] + sin_offset_;
       p.table_stride = task_.table_stride;
-      p.first_row = -table_first_;
-      if (task_.table_rows.empty()) {
-        p.first_row += rows.begin;
-      } else {
-        p.table_rows = reinterpret_cast<const int32_t*>(at.inputs.back());
-      }
+      if (!task_.table_rows.empty()) p.table_rows = reinterpret_cast<const int32_t*>(at.inputs.back());
+      // Row 0 of the kernel, from the row at the offsets on.
+      const int64_t row = (task_.table_rows.empty() ? rows.begin : 0) - table_first_;
+      const int64_t bytes = row * task_.table_stride * (task_.dtype == DType::kF64 ? 8 : 4);
+      p.cos = Moved(at.constants[0], cos_offset_ + bytes);
+      p.sin = Moved(at.constants[constants_.size() - 1], sin_offset_ + bytes);
     }
     p.DecideVectors();
     if (!turns_apart) return {p};
@@ -124,6 +122,11 @@ class LoweredRotate final : public Lowered {
   bool is_there() const { return x_ == Layout::kThere; }
   // Of the pairs of so many tokens.
   int64_t TurnedBytes(int64_t tokens) const { return tokens * task_.heads * 2 * task_.pairs * SizeOf(task_.dtype); }
+
+  // Outside what it points into, too, where only a sum of it and more is read: by its number, for that is no pointer's sum.
+  static const void* Moved(const std::byte* from, int64_t bytes) {
+    return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(bytes));
+  }
 
   // Of `tokens` tokens that were moved.
   void SetStrides(Layout layout, int64_t tokens, int64_t& token, int64_t& head) const {

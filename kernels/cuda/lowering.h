@@ -94,6 +94,10 @@ absl::StatusOr<std::unique_ptr<Lowered>> LowerInPlace(const Task& task);
 // rotations of one type share a launch. No part reads what another writes.
 std::unique_ptr<Lowered> LowerGroup(std::vector<std::unique_ptr<Lowered>> parts, std::vector<int64_t> rows);
 
+// Rotations of one type, each with works, in as few launches as RotateGroupParams allows, in their order. One with more
+// works than a group may have goes by itself.
+std::vector<KernelParams> GroupsOf(const std::vector<RotateParams>& rotations);
+
 }  // namespace phasor::cuda
 
 #endif  // PHASOR_KERNELS_CUDA_LOWERING_H_

@@ -26,7 +26,7 @@ class Rotation {
     T* const y = static_cast<T*>(p.y) + p.YOf(at);
     const int64_t pair_units = p.pair_units();
     if (at.unit >= pair_units) return CopyTail(p, x, y, (at.unit - pair_units) * kCount);
-    const int64_t row = (p.table_rows != nullptr ? p.table_rows[at.token] : at.token) + p.first_row;
+    const int64_t row = p.table_rows != nullptr ? p.table_rows[at.token] : at.token;
     const int64_t first = at.unit * kCount, entry = row * p.table_stride + first;
     const C* const cos = static_cast<const C*>(p.cos) + entry;
     const C* const sin = static_cast<const C*>(p.sin) + entry;
@@ -140,14 +140,15 @@ struct RotateBody {
 template <typename T, int kCapacity>
 struct RotateGroupBody {
   int count = 0;
-  int64_t end[kCapacity] = {};  // works of the rotations up to this one, itself included
+  uint32_t end[kCapacity] = {};  // works of the rotations up to this one, itself included
   RotateParams tasks[kCapacity];
 
   explicit RotateGroupBody(const std::vector<RotateParams>& group) : count(static_cast<int>(group.size())) {
     int64_t works = 0;
     for (int i = 0; i < count; ++i) {
       tasks[i] = group[static_cast<size_t>(i)];
-      end[i] = works += tasks[i].works();
+      works += tasks[i].works();
+      end[i] = static_cast<uint32_t>(works);
     }
   }
 
@@ -170,7 +171,7 @@ struct RotateGroupBody {
   }
 };
 // What a kernel's parameters can hold.
-static_assert(sizeof(RotateGroupBody<float, kMaxRotateGroup>) <= 32000);
+static_assert(sizeof(RotateGroupBody<float, kMaxRotateGroup>) <= 32764);
 
 }  // namespace phasor::cuda
 

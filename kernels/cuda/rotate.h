@@ -35,11 +35,10 @@ struct RotateParams {
   void* y = nullptr;
   int64_t x_token_stride = 0, x_head_stride = 0;
   int64_t y_token_stride = 0, y_head_stride = 0;
-  // Token t's row is (table_rows[t], or t) + first_row.
+  // Token t's row is table_rows[t], or t; the first row may lie before the memory that is there.
   const void* cos = nullptr;
   const void* sin = nullptr;
   int64_t table_stride = 0;
-  int64_t first_row = 0;
   const int32_t* table_rows = nullptr;
 
   // Vectors of a head: of pairs, then of the tail.
@@ -62,8 +61,9 @@ struct RotateParams {
 };
 
 // Rotations of one type in one launch, none of which reads what another writes: the queries and keys of a layer, or of many.
-// 1 to kMaxRotateGroup of them.
-inline constexpr int kMaxRotateGroup = 208;
+// 1 to kMaxRotateGroup of them, which have at most kMaxGroupWorks works together.
+inline constexpr int kMaxRotateGroup = 256;
+inline constexpr int64_t kMaxGroupWorks = UINT32_MAX;
 struct RotateGroupParams {
   std::shared_ptr<const std::vector<RotateParams>> tasks;
 

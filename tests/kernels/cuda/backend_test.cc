@@ -312,7 +312,7 @@ TEST(CudaBackendTest, ManySmallRotationsShareALaunchAndTheirTable) {
   CancelFlag flag{false};
   ASSERT_TRUE(s.backend->RunAll(tasks, rows, &flag).ok());
   for (int i = 0; i < kTasks; ++i) EXPECT_EQ(x[static_cast<size_t>(i)], expected[static_cast<size_t>(i)]) << i;
-  EXPECT_EQ(s.driver->launches(), 2);  // 208 fit in the parameters of one
+  EXPECT_EQ(s.driver->launches(), 2);  // 256 fit in the parameters of one
   EXPECT_TRUE(flag.ran_on_device());
   const DeviceStats stats = s.backend->stats().devices[0];
   EXPECT_EQ(stats.grouped_launches, 2);

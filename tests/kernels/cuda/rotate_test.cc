@@ -188,7 +188,7 @@ TEST(CudaRotateTest, SharedTable) {
 
 TEST(CudaRotateTest, Group) {
   static const auto reference = MakeReferenceBackend();
-  for (const size_t members : {size_t{1}, size_t{2}, size_t{5}, size_t{40}}) {
+  for (const size_t members : {size_t{1}, size_t{2}, size_t{5}, size_t{40}, size_t{256}}) {
     for (const DType dtype : kTypes) {
       std::vector<Case> cases;
       for (size_t i = 0; i < members; ++i) {
@@ -225,6 +225,42 @@ TEST(CudaRotateTest, Group) {
       EXPECT_TRUE(y == want) << members << " of " << Name(dtype);
     }
   }
+}
+
+std::vector<size_t> SizesOf(const std::vector<KernelParams>& launches) {
+  std::vector<size_t> sizes;
+  for (const KernelParams& each : launches) {
+    const auto* const group = std::get_if<RotateGroupParams>(&each);
+    sizes.push_back(group == nullptr ? 0 : group->tasks->size());
+    if (group == nullptr) continue;
+    EXPECT_LE(group->works(), kMaxGroupWorks);
+  }
+  return sizes;
+}
+
+TEST(CudaRotateTest, GroupsAsLargeAsAKernelsParametersHold) {
+  RotateParams small;
+  small.dtype = DType::kBF16;
+  small.tokens = 1;
+  small.heads = 32;
+  small.pairs = 64;
+  using Sizes = std::vector<size_t>;
+  EXPECT_EQ(SizesOf(GroupsOf({})), Sizes());
+  EXPECT_EQ(SizesOf(GroupsOf({small})), Sizes{1});
+  EXPECT_EQ(SizesOf(GroupsOf(std::vector<RotateParams>(256, small))), Sizes{256}) << "requests of a step in one launch";
+  EXPECT_EQ(SizesOf(GroupsOf(std::vector<RotateParams>(600, small))), (Sizes{256, 256, 88}));
+  // Their works are counted in 32 bits; what is as large as that needs no company.
+  RotateParams half = small, whole = small, more = small;
+  half.pairs = whole.pairs = more.pairs = 1;
+  half.heads = whole.heads = more.heads = 1;
+  half.tokens = int64_t{1} << 31;
+  whole.tokens = kMaxGroupWorks;
+  more.tokens = kMaxGroupWorks + 1;
+  EXPECT_EQ(SizesOf(GroupsOf({half, half})), (Sizes{1, 1}));
+  --half.tokens;
+  EXPECT_EQ(SizesOf(GroupsOf({half, half})), Sizes{2});
+  EXPECT_EQ(SizesOf(GroupsOf({small, whole, small})), (Sizes{1, 1, 1}));
+  EXPECT_EQ(SizesOf(GroupsOf({small, more, more, small, small})), (Sizes{1, 0, 0, 2}));
 }
 
 TEST(CudaRotateTest, LayoutsAndErrors) {
