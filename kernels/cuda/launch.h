@@ -28,14 +28,20 @@ inline constexpr uint32_t kBlockThreads = 128;
 // The launch limit of a grid's first dimension.
 inline constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 
-// Enough threads for one work each, but no more blocks than the device holds at once: the rest is done by the loop in the
-// body. works ≥ 0 (0: an empty shape, not to be launched); resident_blocks > 0: blocks of kBlockThreads that all
-// multiprocessors hold together.
-constexpr LaunchShape ShapeFor(int64_t works, int64_t resident_blocks) {
+// How often a device is filled with blocks, at most. How many it holds depends on the body's registers: three to sixteen on
+// a multiprocessor. Blocks for once, of as many as could be, would be filled in one and a third or five and a third turns,
+// the last of them with the device partly idle. Of sixteen turns and more the last is no matter, and a thread still has
+// several works where there are many, so that starting blocks is none either.
+inline constexpr int64_t kFills = 16;
+
+// Enough threads for one work each, but no more than `fills` times the blocks that the device could hold at once: the rest
+// is done by the loop in the body. works ≥ 0 (0: an empty shape, not to be launched); resident_blocks > 0: blocks of
+// kBlockThreads that all multiprocessors hold together, of bodies with few registers.
+constexpr LaunchShape ShapeFor(int64_t works, int64_t resident_blocks, int64_t fills = kFills) {
   if (works <= 0) return {};
   const int64_t needed = (works - 1) / kBlockThreads + 1;
-  const int64_t blocks = std::min({needed, std::max<int64_t>(resident_blocks, 1), kMaxBlocks});
-  return {static_cast<uint32_t>(blocks), kBlockThreads};
+  const int64_t most = std::min(std::max<int64_t>(resident_blocks, 1), kMaxBlocks / fills) * fills;
+  return {static_cast<uint32_t>(std::min(needed, most)), kBlockThreads};
 }
 
 }  // namespace phasor::cuda

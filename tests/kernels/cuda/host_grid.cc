@@ -20,7 +20,8 @@ HostGrid HostGrid::Wanted() const {
 }
 
 void HostGrid::Launch(const KernelParams& params) const {
-  const LaunchShape shape = ShapeFor(WorksOf(params), resident_blocks);
+  // Filled once, so that threads of small tasks have several works, too.
+  const LaunchShape shape = ShapeFor(WorksOf(params), resident_blocks, 1);
   if (shape.blocks == 0) return;
   VisitBody(params, [&](const auto& body) { Run(body, shape); });
 }

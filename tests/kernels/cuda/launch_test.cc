@@ -20,11 +20,36 @@ TEST(CudaLaunchTest, NoDimensionOverflows) {
   EXPECT_EQ(ShapeFor(kBlockThreads, 10), (LaunchShape{1, kBlockThreads}));
   EXPECT_EQ(ShapeFor(kBlockThreads + 1, 10), (LaunchShape{2, kBlockThreads}));
   for (const int64_t works : {int64_t{1} << 31, (int64_t{1} << 32) + 7, INT64_MAX}) {
-    EXPECT_EQ(ShapeFor(works, 1056).blocks, 1056u);
-    EXPECT_EQ(ShapeFor(works, 0).blocks, 1u);
+    EXPECT_EQ(ShapeFor(works, 1056, 1).blocks, 1056u);
+    EXPECT_EQ(ShapeFor(works, 1056).blocks, 1056u * kFills);
+    EXPECT_EQ(ShapeFor(works, 0, 1).blocks, 1u);
     EXPECT_LE(ShapeFor(works, INT64_MAX).blocks, (uint32_t{1} << 31) - 1);
   }
-  EXPECT_EQ(ShapeFor(INT64_MAX, INT64_MAX).threads(), ((int64_t{1} << 31) - 1) * kBlockThreads);
+  EXPECT_EQ(ShapeFor(INT64_MAX, INT64_MAX, 1).threads(), ((int64_t{1} << 31) - 1) * kBlockThreads);
+  EXPECT_EQ(ShapeFor(INT64_MAX, INT64_MAX).blocks, ((uint32_t{1} << 31) - 1) / kFills * kFills);
+}
+
+// Of 132 multiprocessors, as many blocks on each as the registers of a kernel allow (kernels/cuda/README.md). Blocks do the
+// same, but for one work a thread: how much of the time in which the device is filled its places have nothing to do, where
+// turns follow each other without a gap and the last lasts as long as the others.
+TEST(CudaLaunchTest, TheLastTurnIsNoMatter) {
+  constexpr int64_t kProcessors = 132, kBytes = int64_t{256} << 20;
+  const auto idle = [&](int64_t works, int64_t held) {
+    const LaunchShape shape = ShapeFor(works, kProcessors * 2048 / kBlockThreads);
+    const int64_t places = kProcessors * held, turns = (shape.blocks + places - 1) / places;
+    const int64_t each = (works + shape.threads() - 1) / shape.threads();
+    return 1 - static_cast<double>(works) / static_cast<double>(turns * places * each * kBlockThreads);
+  };
+  for (const int64_t held : {10, 12, 16}) {
+    EXPECT_LT(idle(kBytes / 32, held), 0.07) << "rotations, " << held << " blocks a multiprocessor";
+    EXPECT_LT(idle(4 * kBytes / 32, held), 0.07) << "larger ones";
+    EXPECT_LT(idle(kBytes / 16, held), 0.07) << "copies";
+  }
+  // Rows of a table are 16 a work: blocks are few, and none is done without.
+  for (const int64_t bytes : {kBytes, 8 * kBytes}) {
+    const int64_t works = bytes / (16 * 4 * 2 * 4);
+    EXPECT_EQ(ShapeFor(works, kProcessors * 2048 / kBlockThreads).threads(), works);
+  }
 }
 
 TEST(CudaLaunchTest, WorksOfLargeTasksAreCounted) {
@@ -76,7 +101,7 @@ TEST(CudaLaunchTest, EveryElementOnceInAwkwardShapes) {
           std::vector<int> counts(static_cast<size_t>(first + elements), 0);
           bool sound = true;
           const int64_t begin = origin + first, end = begin + elements;
-          const LaunchShape shape = ShapeFor(PiecesOf(begin, end, 2), resident);
+          const LaunchShape shape = ShapeFor(PiecesOf(begin, end, 2), resident, resident == 1000 ? kFills : 1);
           EXPECT_EQ(shape.blocks == 0, elements == 0);
           HostGrid{ThreadOrder::kShuffled}.Run(CountBody{begin, end, width, origin, &counts, &sound}, shape);
           EXPECT_TRUE(sound);
