@@ -47,7 +47,9 @@ struct DeviceTimes {
 // One thread at a time.
 class Lane {
  public:
-  static constexpr int kSlots = 3;
+  // Three chunks are on their way, one in each direction and one computed. Two more, so that copies go on while the thread
+  // that puts the next ones on the streams is being woken.
+  static constexpr int kSlots = 5;
 
   // Events of a chunk, in the order in which they happen.
   enum Mark : int { kInBegin, kInEnd, kKernelBegin, kKernelEnd, kOutBegin, kOutEnd, kMarks };
