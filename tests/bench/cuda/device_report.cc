@@ -72,6 +72,8 @@ void Report(const ReportRow& row, std::string_view json_file) {
   }
 }
 
+bool HasFastDoubles(int major, int minor) { return minor == 0 && (major == 8 || major == 9 || major == 10); }
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

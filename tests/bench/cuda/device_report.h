@@ -33,6 +33,10 @@ std::string JsonOf(const ReportRow& row);
 // Prints the row, and appends its JSON to the file (empty: none).
 void Report(const ReportRow& row, std::string_view json_file);
 
+// Whether devices of that compute capability do half as many operations in f64 as in f32, rather than a 32nd or a 64th: what
+// is asked of kernels that compute in f64 holds for those.
+bool HasFastDoubles(int major, int minor);
+
 // Of any count of values but none.
 double Median(std::vector<double> values);
 

@@ -8,8 +8,11 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/bench/cuda/host_gates.h"
 #include "tests/kernels/cuda/fake_driver.h"
@@ -62,14 +65,24 @@ TEST(DeviceReportTest, EveryRowIsInTheFileAtOnce) {
   std::remove(path.c_str());
 }
 
+TEST(DeviceReportTest, WhereDoublesAreFast) {
+  EXPECT_TRUE(HasFastDoubles(8, 0) && HasFastDoubles(9, 0) && HasFastDoubles(10, 0));  // A100, H100, B200
+  for (const auto& [major, minor] : {std::pair{7, 5}, {8, 6}, {8, 9}, {10, 3}, {12, 0}, {12, 1}}) {
+    EXPECT_FALSE(HasFastDoubles(major, minor)) << major << "." << minor;
+  }
+}
+
 constexpr HostGateSizes kSmall{.bytes = 9 << 20, .largest_of_few = 1 << 20, .rounds = 1};
 
 TEST(HostGatesTest, OnADeviceOfHostMemory) {
   const auto driver = std::make_shared<FakeDriver>(FakeOptions{});
   const auto host = HostPathGate(driver, kSmall);
-  ASSERT_EQ(host.size(), 3u);
-  EXPECT_EQ(host[0].kind, RowKind::kAtMost);
-  EXPECT_EQ(host[0].limit, 1.25);
+  ASSERT_EQ(host.size(), 6u);
+  for (const size_t gate : {0, 3}) {
+    EXPECT_EQ(host[gate].kind, RowKind::kAtMost);
+    EXPECT_EQ(host[gate].limit, 1.25);
+  }
+  EXPECT_NE(host[0].name, host[3].name);
   const auto group = GroupFigures(driver, kSmall);
   ASSERT_EQ(group.size(), 3u);
   for (const auto& rows : {host, group}) {
@@ -78,10 +91,35 @@ TEST(HostGatesTest, OnADeviceOfHostMemory) {
       EXPECT_TRUE(std::isfinite(row.value) && row.value > 0) << row.name;
     }
   }
-  // A device of host memory that computes an element at a time is quicker nowhere: that is said, and no number.
+  // A device of host memory that computes an element at a time is quicker nowhere: a figure as well, and no failure.
   const auto even = BreakEvenFigure(driver, kSmall);
   ASSERT_FALSE(even.empty());
-  EXPECT_TRUE(even[0].holds() || !even[0].error.empty());
+  EXPECT_EQ(even[0].kind, RowKind::kFigure);
+  EXPECT_TRUE(even[0].holds()) << even[0].error;
+}
+
+// As the CPU, but for the last of the rows that it is given.
+class AllButTheLast final : public Backend {
+ public:
+  std::string_view name() const override { return "wrong"; }
+  std::string description() const override { return ""; }
+  absl::Status Run(const Task& task, RowRange rows, const CancelFlag* cancel) const override {
+    return cpu_->Run(task, {rows.begin, rows.end - 1}, cancel);
+  }
+
+ private:
+  const std::unique_ptr<Backend> cpu_ = *CreateBackend("cpu");
+};
+
+TEST(HostGatesTest, OtherBitsAreSeen) {
+  const auto cpu = *CreateBackend("cpu");
+  const AllButTheLast wrong;
+  constexpr int64_t kToken = 8192, kBytes = 5 * kToken;
+  std::vector<std::byte> data(kBytes, std::byte{0x3f});
+  EXPECT_TRUE(RotatesAlike(*cpu, *cpu, data.data(), kBytes).ok());
+  const absl::Status status = RotatesAlike(wrong, *cpu, data.data(), kBytes);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at byte 3276"));  // behind four tokens
 }
 
 // Whatever fails, there is a row that says so, and everything has been given back (the driver's own test).
@@ -100,7 +138,7 @@ TEST(HostGatesTest, EveryCallToTheDriverMayFail) {
   const auto driver = std::make_shared<FakeDriver>(FakeOptions{});
   driver->FailCall(1, absl::UnavailableError("no device"));
   const auto rows = HostPathGate(driver, tiny);
-  ASSERT_EQ(rows.size(), 1u);
+  ASSERT_EQ(rows.size(), 4u);
   EXPECT_THAT(rows[0].error, HasSubstr("no device"));
 }
 

@@ -1,5 +1,7 @@
 #include "tests/bench/cuda/host_gates.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -8,6 +10,8 @@
 #include <random>
 #include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -23,22 +27,30 @@ ReportRow Failed(std::string name, RowKind kind, double limit, const absl::Statu
   return {std::move(name), kind, std::numeric_limits<double>::quiet_NaN(), limit, TextOf(status)};
 }
 
+// Numbers of bf16, ±0.5 to ±2.
+void FillWithNumbers(std::byte* data, int64_t bytes) {
+  std::mt19937 random(1);
+  for (int64_t i = 0; i + 1 < bytes; i += 2) {
+    const auto bits = static_cast<uint16_t>(0x3f00 | (random() & 0x80ff));
+    std::memcpy(data + i, &bits, 2);
+  }
+}
+
+enum class Memory : uint8_t {
+  kOfTheRuntime,
+  kOfTheSystem,  // huge pages where there are, pinned where they are: as server/buffer_pool.cc has it
+};
+
 // Pinned host memory with numbers of bf16 in it.
 class Host {
  public:
-  Host(Driver& driver, int64_t bytes) : driver_(driver) {
-    auto made = driver.AllocatePinned(bytes);
-    status = made.status();
-    if (!made.ok()) return;
-    data = *made;
-    std::mt19937 random(1);
-    for (int64_t i = 0; i + 1 < bytes; i += 2) {
-      const auto bits = static_cast<uint16_t>(0x3f00 | (random() & 0x80ff));  // ±0.5 to ±2
-      std::memcpy(data + i, &bits, 2);
-    }
+  Host(Driver& driver, int64_t bytes, Memory memory = Memory::kOfTheRuntime) : driver_(driver) {
+    memory == Memory::kOfTheRuntime ? Allocate(bytes) : Map(bytes);
+    if (status.ok()) FillWithNumbers(data, bytes);
   }
   ~Host() {
-    if (data != nullptr) driver_.FreePinned(data);
+    if (status.ok()) mapped_ == nullptr ? driver_.FreePinned(data) : driver_.Unpin(data);
+    if (mapped_ != nullptr) munmap(mapped_, mapped_bytes_);
   }
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
@@ -47,7 +59,29 @@ class Host {
   absl::Status status;
 
  private:
+  void Allocate(int64_t bytes) {
+    const auto made = driver_.AllocatePinned(bytes);
+    status = made.status();
+    if (made.ok()) data = *made;
+  }
+  void Map(int64_t bytes) {
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const size_t whole = (static_cast<size_t>(bytes) + kHugePage - 1) / kHugePage * kHugePage;
+    mapped_bytes_ = whole + kHugePage;
+    void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+      status = absl::ResourceExhaustedError("mmap");
+      return;
+    }
+    mapped_ = mapped;
+    data = static_cast<std::byte*>(mapped) + (kHugePage - reinterpret_cast<uintptr_t>(mapped) % kHugePage) % kHugePage;
+    madvise(data, whole, MADV_HUGEPAGE);
+    status = driver_.Pin(data, static_cast<int64_t>(whole));
+  }
+
   Driver& driver_;
+  void* mapped_ = nullptr;
+  size_t mapped_bytes_ = 0;
 };
 
 using Work = std::function<absl::Status()>;
@@ -135,17 +169,17 @@ class Copies {
   Driver::Event event_{};
 };
 
-}  // namespace
-
-std::vector<ReportRow> HostPathGate(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes) {
-  const std::string name = "host to host, ÷ the slower pinned copy";
+// What copies take, and all of the work between them.
+std::vector<ReportRow> HostPath(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes, Memory memory) {
+  const std::string where = memory == Memory::kOfTheRuntime ? "" : ", in the server's own memory";
+  const std::string name = absl::StrCat("host to host, ÷ the slower pinned copy", where);
   const auto failed = [&](const absl::Status& status) {
     return std::vector<ReportRow>{Failed(name, RowKind::kAtMost, 1.25, status)};
   };
   auto backend = DeviceBackend(driver);
   if (!backend.ok()) return failed(backend.status());
   const int64_t tokens = std::max<int64_t>(1, sizes.bytes / kTokenBytes), bytes = tokens * kTokenBytes;
-  const Host host(*driver, bytes);
+  const Host host(*driver, bytes, memory);
   if (!host.status.ok()) return failed(host.status);
   Copies copies(*driver, bytes);
   if (!copies.status.ok()) return failed(copies.status);
@@ -155,11 +189,37 @@ std::vector<ReportRow> HostPathGate(const std::shared_ptr<Driver>& driver, const
                                   [&] { return (*backend)->Run(task, {0, tokens}, nullptr); }},
                                  sizes.rounds);
   if (!seconds.ok()) return failed(seconds.status());
+  // Only here are copies of many chunks on their way while the next ones are put on the streams.
+  FillWithNumbers(host.data, bytes);
+  const auto cpu = *CreateBackend("cpu");
+  if (absl::Status status = RotatesAlike(**backend, *cpu, host.data, bytes); !status.ok()) return failed(status);
   const double in = (*seconds)[0], out = (*seconds)[1], whole = (*seconds)[2];
   const auto gigabytes = static_cast<double>(bytes) * 1e-9;
   return {{name, RowKind::kAtMost, whole / std::max(in, out), 1.25},
-          {"pinned copy to the device, GB/s", RowKind::kFigure, gigabytes / in},
-          {"pinned copy from the device, GB/s", RowKind::kFigure, gigabytes / out}};
+          {absl::StrCat("pinned copy to the device, GB/s", where), RowKind::kFigure, gigabytes / in},
+          {absl::StrCat("pinned copy from the device, GB/s", where), RowKind::kFigure, gigabytes / out}};
+}
+
+}  // namespace
+
+absl::Status RotatesAlike(const Backend& one, const Backend& other, std::byte* data, int64_t bytes) {
+  const int64_t tokens = bytes / kTokenBytes;
+  std::vector<std::byte> copy(data, data + bytes);
+  const Row row;
+  const Task task = Rotation(data, tokens, row), task_of_copy = Rotation(copy.data(), tokens, row);
+  if (absl::Status status = one.Run(task, {0, tokens}, nullptr); !status.ok()) return status;
+  if (absl::Status status = other.Run(task_of_copy, {0, tokens}, nullptr); !status.ok()) return status;
+  const auto differs = std::mismatch(copy.begin(), copy.end(), data);
+  if (differs.first == copy.end()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("other bits than the CPU's, at byte ", differs.first - copy.begin()));
+}
+
+std::vector<ReportRow> HostPathGate(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes) {
+  std::vector<ReportRow> rows;
+  for (const Memory memory : {Memory::kOfTheRuntime, Memory::kOfTheSystem}) {
+    for (ReportRow& row : HostPath(driver, sizes, memory)) rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::vector<ReportRow> GroupFigures(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes) {
@@ -214,7 +274,8 @@ std::vector<ReportRow> BreakEvenFigure(const std::shared_ptr<Driver>& driver, co
     quicker_from = static_cast<double>(2 * bytes) / 1024;
   }
   if (quicker_from == std::numeric_limits<double>::infinity()) {
-    return failed(absl::NotFoundError("one core of the CPU is quicker up to the largest size"));
+    return {{"bytes moved up to which one core is quicker, at least, KiB", RowKind::kFigure,
+             static_cast<double>(2 * sizes.largest_of_few) / 1024}};
   }
   const double flag = static_cast<double>(BackendOptions().min_device_bytes) / 1024;
   return {{name, RowKind::kFigure, quicker_from}, {"the same as --cuda-min-bytes has it, KiB", RowKind::kFigure, flag}};

@@ -7,6 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
+
+#include "kernels/backend.h"
 #include "kernels/cuda/driver.h"
 #include "tests/bench/cuda/device_report.h"
 
@@ -18,7 +21,12 @@ struct HostGateSizes {
   int rounds = 9;
 };
 
-// Device 0 of the driver.
+// INTERNAL, with the first byte that is another, unless both give the same bits for the rotation of that many bytes of bf16
+// numbers at `data`, which are rotated.
+absl::Status RotatesAlike(const Backend& one, const Backend& other, std::byte* data, int64_t bytes);
+
+// Device 0 of the driver. Both times of memory as the server's pool has it, which is pinned where it is, and of the
+// runtime's own; what the last round leaves is the CPU's, bit for bit, or there is no figure.
 std::vector<ReportRow> HostPathGate(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes);
 std::vector<ReportRow> GroupFigures(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes);
 std::vector<ReportRow> BreakEvenFigure(const std::shared_ptr<Driver>& driver, const HostGateSizes& sizes);
