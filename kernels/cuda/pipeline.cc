@@ -39,6 +39,18 @@ Layout LayoutOf(const Transfers& moves) {
   return layout;
 }
 
+// Memory that chunks need, of a slot.
+struct Needs {
+  int64_t bytes = 0;                        // of the device
+  int64_t staging_in = 0, staging_out = 0;  // pinned, where strips are packed
+
+  void Add(const Transfers& moves, const Layout& layout) {
+    bytes = std::max(bytes, layout.bytes);
+    if (moves.inputs.size() > kFewStrips) staging_in = std::max(staging_in, layout.input_bytes);
+    if (moves.outputs.size() > kFewStrips) staging_out = std::max(staging_out, layout.bytes);
+  }
+};
+
 class Pipeline {
  public:
   Pipeline(const Lowered& lowered, Lane& lane, DeviceTimes* times) : lowered_(lowered), lane_(lane), times_(times) {}
@@ -72,12 +84,17 @@ class Pipeline {
     return absl::OkStatus();
   }
 
-  // Room for chunks like this one in the first `slots` slots: memory is missing before the work begins, or not at all.
-  absl::Status ReserveFor(RowRange rows, int64_t slots) {
-    const Transfers moves = lowered_.TransfersOf(rows);
-    const Layout layout = LayoutOf(moves);
-    for (int64_t i = 0; i < std::min<int64_t>(slots, Lane::kSlots); ++i) {
-      if (absl::Status status = Reserve(layout, moves, lane_.slot(i)); !status.ok()) return status;
+  // Room for the largest of all chunks, in every slot that has one: memory is missing before the work begins, or not at all.
+  template <typename EndOf>
+  absl::Status ReserveFor(RowRange rows, const EndOf& end_of) {
+    Needs most;
+    int64_t chunks = 0;
+    for (int64_t begin = rows.begin; begin < rows.end; begin = end_of(begin), ++chunks) {
+      const Transfers moves = lowered_.TransfersOf({begin, end_of(begin)});
+      most.Add(moves, LayoutOf(moves));
+    }
+    for (int64_t i = 0; i < std::min<int64_t>(chunks, Lane::kSlots); ++i) {
+      if (absl::Status status = Reserve(most, lane_.slot(i)); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -85,7 +102,6 @@ class Pipeline {
   absl::Status Start(RowRange rows, Lane::Slot& slot) {
     const Transfers moves = lowered_.TransfersOf(rows);
     const Layout layout = LayoutOf(moves);
-    if (absl::Status status = Reserve(layout, moves, slot); !status.ok()) return status;
     std::vector<std::byte*> inputs, outputs;
     for (const int64_t offset : layout.inputs) inputs.push_back(slot.memory.data() + offset);
     for (const int64_t offset : layout.outputs) outputs.push_back(slot.memory.data() + offset);
@@ -112,18 +128,15 @@ class Pipeline {
     return driver().Synchronize(lane_.fence());
   }
 
-  absl::Status Reserve(const Layout& layout, const Transfers& moves, Lane::Slot& slot) {
-    if (slot.memory.size() < layout.bytes) {
+  absl::Status Reserve(const Needs& needs, Lane::Slot& slot) {
+    if (slot.memory.size() < needs.bytes) {
       slot.memory = DeviceBuffer();
-      auto memory = lane_.memory().Allocate(layout.bytes);
+      auto memory = lane_.memory().Allocate(needs.bytes);
       if (!memory.ok()) return memory.status();
       slot.memory = *std::move(memory);
     }
-    if (moves.inputs.size() > kFewStrips) {
-      if (absl::Status status = slot.staging_in.Reserve(layout.input_bytes); !status.ok()) return status;
-    }
-    if (moves.outputs.size() > kFewStrips) return slot.staging_out.Reserve(layout.bytes);
-    return absl::OkStatus();
+    if (absl::Status status = slot.staging_in.Reserve(needs.staging_in); !status.ok()) return status;
+    return slot.staging_out.Reserve(needs.staging_out);
   }
 
   absl::Status Mark(Lane::Slot& slot, Lane::Mark mark, Driver::Stream stream) {
@@ -216,7 +229,7 @@ absl::Status RunPipeline(const Lowered& lowered, RowRange rows, const CancelFlag
   const auto end_of = [&](int64_t begin) {
     return std::min(rows.end, std::max((begin + per_chunk) / cut * cut, (begin / cut + 1) * cut));
   };
-  absl::Status status = pipeline.ReserveFor({rows.begin, end_of(rows.begin)}, (rows.end - rows.begin - 1) / per_chunk + 1);
+  absl::Status status = pipeline.ReserveFor(rows, end_of);
   if (status.ok()) status = pipeline.PlaceConstants();
   int64_t chunk = 0;
   for (int64_t begin = rows.begin; status.ok() && begin < rows.end; ++chunk) {

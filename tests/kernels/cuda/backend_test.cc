@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/encodings/encoding.h"
 #include "tests/kernels/cuda/fake_driver.h"
 
 namespace phasor::cuda {
@@ -179,6 +180,41 @@ TEST(CudaBackendTest, WithoutMemoryTheCpuDoesItOrSaysSo) {
       EXPECT_TRUE(m.Untouched());
     }
   }
+}
+
+// Chunks are not of one size: the first of a table ends where a pass of positions does. However little memory there is,
+// either there is enough from the start, or the CPU does all of it.
+TEST(CudaBackendTest, WhateverMemoryThereIsTheWorkIsDone) {
+  RopeSpec rope;
+  rope.head_dim = 8192;
+  const auto resolved = Resolve(*Canonicalize(EncodingSpec(rope)), std::nullopt, Precision::kExact);
+  ASSERT_TRUE(resolved.ok());
+  const AnglePlan& plan = std::get<AnglePlan>(resolved->plan);
+  constexpr int64_t kRows = 400, kFirst = 9;
+  std::vector<float> table(2 * kRows * 4096), expected(table.size());
+  AngleTask task;
+  task.plan = &plan;
+  task.row_stride = 4096;
+  task.positions.start = 1000;
+  task.cos = expected.data();
+  task.sin = expected.data() + expected.size() / 2;
+  ASSERT_TRUE((*CreateBackend("cpu"))->Run(task, {kFirst, kRows}, nullptr).ok());
+  task.cos = table.data();
+  task.sin = table.data() + table.size() / 2;
+  int on_device = 0, on_cpu = 0;
+  for (int64_t budget = int64_t{10} << 20; budget < (int64_t{14} << 20); budget += int64_t{64} << 10) {
+    BackendOptions options;
+    options.device_bytes = budget;
+    OnFake s({}, options);
+    CancelFlag flag{false};
+    std::fill(table.begin(), table.end(), 0.0f);
+    const absl::Status status = s.backend->Run(task, {kFirst, kRows}, &flag);
+    ASSERT_TRUE(status.ok()) << budget << ": " << status;
+    EXPECT_EQ(table, expected) << budget;
+    ++(flag.ran_on_cpu(CpuReason::kMemory) ? on_cpu : on_device);
+  }
+  EXPECT_GT(on_device, 0);
+  EXPECT_GT(on_cpu, 0);
 }
 
 // A tensor rotated where it lies must not be rotated twice: once output may have been written, nothing else does the work.
