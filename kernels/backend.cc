@@ -35,7 +35,7 @@ namespace {
 #if defined(PHASOR_CUDA)
 absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(const BackendOptions& options) {
   const auto driver = cuda::MakeCudartDriver();
-  auto usable = cuda::FindUsableDevices(driver, options.devices);
+  auto usable = cuda::FindUsableDevices(driver, options.devices, *MakeReferenceBackend());
   if (!usable.ok()) return usable.status();
   BackendOptions good = options;
   good.devices = std::move(usable->ids);

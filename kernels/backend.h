@@ -181,6 +181,7 @@ struct DeviceStats {
   int id = 0;
   std::string name;                                          // "NVIDIA H200"
   std::string compute_capability;                            // "9.0"
+  std::string uuid;                                          // "GPU-4a1f…": the same in every process, unlike id
   int64_t total_bytes = 0, free_bytes = 0;                   // of the device's memory
   int64_t used_bytes = 0, kept_bytes = 0, budget_bytes = 0;  // of this process: in use, kept for the next use, at most
   int64_t table_bytes = 0, tables = 0, table_hits = 0, table_uploads = 0, table_evictions = 0;
@@ -192,6 +193,7 @@ struct BackendStats {
   std::vector<DeviceStats> devices;
   std::array<int64_t, kCpuReasons> left_to_cpu{};  // runs, by reason
   int64_t out_of_memory = 0, device_lost = 0, other_errors = 0;
+  int64_t unpinned = 0;  // blocks of host memory that could not be pinned
 };
 
 // Keeps pages of the host's memory where they are, so that devices reach them without a detour. Thread-safe.

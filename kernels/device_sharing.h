@@ -40,6 +40,8 @@ class DeviceSharing {
   //   INVALID_ARGUMENT    the handle stands for no such allocation: unknown, freed, this process's own, another device's
   //   UNIMPLEMENTED       the driver does not tell how large it is, so that nothing could be checked against it
   //   RESOURCE_EXHAUSTED  there is no room to map it
+  //   ALREADY_EXISTS      a mapping of the device that is still open lies where this one must: of an allocation that its
+  //                       process freed, and got again at the same address. Once that is closed, it opens
   //   UNAVAILABLE         the device is lost
   //   INTERNAL            anything else
   virtual absl::StatusOr<DeviceMapping> Open(int device, std::string_view handle) const = 0;

@@ -67,7 +67,10 @@ void AddDevices(const BackendStats& stats, int64_t min_device_bytes, std::vector
   if (stats.devices.empty()) return;
   for (const DeviceStats& device : stats.devices) {
     AddSample(families, "phasor_device_info", "Always 1.", kGauge, 1,
-              {{"device", Cat(device.id)}, {"name", device.name}, {"compute_capability", device.compute_capability}});
+              {{"device", Cat(device.id)},
+               {"name", device.name},
+               {"compute_capability", device.compute_capability},
+               {"uuid", device.uuid}});
   }
   for (const Series& series : kSeries) {
     for (const DeviceStats& device : stats.devices) {
@@ -89,6 +92,7 @@ void AddDevices(const BackendStats& stats, int64_t min_device_bytes, std::vector
   };
   error("out_of_memory", stats.out_of_memory);
   error("lost", stats.device_lost);
+  error("not_pinned", stats.unpinned);
   error("other", stats.other_errors);
 }
 

@@ -8,8 +8,9 @@
 
 namespace phasor::server {
 
-// Builds a few rows of a RoPE table, near and far, and compares every bit with constants. Milliseconds. Errors: INTERNAL
-// naming the entry that is wrong.
+// Builds a few rows of a RoPE table, near and far, and compares every bit with constants. Milliseconds. So little is the
+// CPU's where a backend has devices too; those are tried before they are chosen (kernels/cuda/usable_devices.h). Errors:
+// INTERNAL naming the entry that is wrong.
 absl::Status SelfTest(const Backend& backend);
 
 }  // namespace phasor::server

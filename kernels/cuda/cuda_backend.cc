@@ -41,12 +41,20 @@ CpuReason ReasonOf(const absl::Status& unimplemented) {
 
 class DriverPinning final : public HostPinning {
  public:
-  explicit DriverPinning(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
-  bool Pin(std::byte* memory, int64_t bytes) const override { return driver_->Pin(memory, bytes).ok(); }
+  DriverPinning(std::shared_ptr<Driver> driver, std::shared_ptr<Health> health, std::shared_ptr<std::atomic<int64_t>> failed)
+      : driver_(std::move(driver)), health_(std::move(health)), failed_(std::move(failed)) {}
+  bool Pin(std::byte* memory, int64_t bytes) const override {
+    const absl::Status status = driver_->Pin(memory, bytes);
+    if (!status.ok()) failed_->fetch_add(1, std::memory_order_relaxed);
+    if (IsDeviceLost(status)) (void)health_->Lose(status);
+    return status.ok();
+  }
   void Unpin(std::byte* memory) const override { driver_->Unpin(memory); }
 
  private:
   const std::shared_ptr<Driver> driver_;
+  const std::shared_ptr<Health> health_;
+  const std::shared_ptr<std::atomic<int64_t>> failed_;
 };
 
 std::vector<int> IdsOf(const std::vector<std::unique_ptr<Device>>& devices) {
@@ -66,7 +74,9 @@ class CudaBackend final : public Backend, public SharesDevices {
         devices_(std::move(devices)),
         health_(std::make_shared<Health>(options.on_device_lost)),
         mappings_(std::make_shared<IpcMappings>(driver_, IdsOf(devices_),
-                                                [health = health_](absl::Status status) { return health->Lose(status); })) {}
+                                                [health = health_](absl::Status status) { return health->Lose(status); })) {
+    driver_->PinThrough(devices_.front()->info().id);
+  }
 
   std::string_view name() const override { return "cuda"; }
 
@@ -74,7 +84,8 @@ class CudaBackend final : public Backend, public SharesDevices {
     std::vector<std::string> names;
     for (const auto& device : devices_) {
       const DeviceInfo& info = device->info();
-      names.push_back(absl::StrCat(info.id, ": ", info.name, " (compute capability ", info.major, ".", info.minor, ")"));
+      names.push_back(absl::StrCat(info.id, ": ", info.name, " (compute capability ", info.major, ".", info.minor,
+                                   info.uuid.empty() ? "" : ", ", info.uuid, ")"));
     }
     return absl::StrCat(absl::StrJoin(names, ", "), "; small work on ", cpu_->description(),
                         left_out_.empty() ? "" : "; not used: ", left_out_);
@@ -127,18 +138,25 @@ class CudaBackend final : public Backend, public SharesDevices {
 
   int64_t BytesAtOnce() const override { return kSliceBytes; }
 
-  std::shared_ptr<const HostPinning> pinning() const override { return std::make_shared<DriverPinning>(driver_); }
+  std::shared_ptr<const HostPinning> pinning() const override {
+    return std::make_shared<DriverPinning>(driver_, health_, unpinned_);
+  }
 
   std::shared_ptr<const DeviceSharing> sharing() const override { return mappings_; }
 
   BackendStats stats() const override {
     BackendStats stats;
-    for (const auto& device : devices_) stats.devices.push_back(device->stats());
+    for (const auto& device : devices_) {
+      absl::Status error;
+      stats.devices.push_back(device->stats(&error));
+      if (IsDeviceLost(error)) (void)health_->Lose(error);
+    }
     for (int i = 0; i < kCpuReasons; ++i) {
       stats.left_to_cpu[static_cast<size_t>(i)] = left_to_cpu_[static_cast<size_t>(i)].load(std::memory_order_relaxed);
     }
     stats.out_of_memory = out_of_memory_.load(std::memory_order_relaxed);
     stats.device_lost = health_->lost() ? 1 : 0;
+    stats.unpinned = unpinned_->load(std::memory_order_relaxed);
     stats.other_errors = other_errors_.load(std::memory_order_relaxed);
     return stats;
   }
@@ -249,12 +267,14 @@ class CudaBackend final : public Backend, public SharesDevices {
   const std::vector<std::unique_ptr<Device>> devices_;
   const std::shared_ptr<Health> health_;
   const std::shared_ptr<IpcMappings> mappings_;
+  const std::shared_ptr<std::atomic<int64_t>> unpinned_ = std::make_shared<std::atomic<int64_t>>(0);
   mutable std::array<std::atomic<int64_t>, kCpuReasons> left_to_cpu_{};
   mutable std::atomic<int64_t> out_of_memory_{0}, other_errors_{0};
 };
 
 // Half of what is free, so that whoever else uses the device has room.
 absl::StatusOr<int64_t> BudgetOf(Driver& driver, const DeviceInfo& info, const BackendOptions& options) {
+  if (!info.unusable.empty()) return absl::UnavailableError(info.unusable);
   if (options.device_bytes > 0) return std::min(options.device_bytes, info.total_bytes);
   auto free = driver.FreeBytes(info.id);
   if (!free.ok()) return free.status();
@@ -267,22 +287,26 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::shared_ptr<Driver>
                                                          const BackendOptions& options, std::string left_out) {
   auto found = driver->Devices();
   if (!found.ok()) return found.status();
-  std::vector<std::unique_ptr<Device>> devices;
-  for (const DeviceInfo& info : *found) {
-    if (!options.devices.empty() &&
-        std::find(options.devices.begin(), options.devices.end(), info.id) == options.devices.end()) {
-      continue;
-    }
-    auto budget = BudgetOf(*driver, info, options);
-    if (!budget.ok()) return budget.status();
-    devices.push_back(std::make_unique<Device>(driver.get(), info, *budget));
-  }
   for (const int id : options.devices) {
     const bool known = std::any_of(found->begin(), found->end(), [&](const DeviceInfo& info) { return info.id == id; });
     if (!known) {
       return absl::InvalidArgumentError(absl::StrCat("device: given ", id, "; allowed: 0 … ", found->size() - 1));
     }
   }
+  std::vector<std::unique_ptr<Device>> devices;
+  for (const DeviceInfo& info : *found) {
+    if (!options.devices.empty() &&
+        std::find(options.devices.begin(), options.devices.end(), info.id) == options.devices.end()) {
+      continue;
+    }
+    const auto budget = BudgetOf(*driver, info, options);
+    if (budget.ok()) {
+      devices.push_back(std::make_unique<Device>(driver.get(), info, *budget));
+    } else {
+      absl::StrAppend(&left_out, left_out.empty() ? "" : "; ", NameOf(info), ": ", budget.status().message());
+    }
+  }
+  if (devices.empty()) return absl::UnavailableError(left_out);
   return std::make_unique<CudaBackend>(std::move(driver), std::move(cpu), options, std::move(devices), std::move(left_out));
 }
 

@@ -12,8 +12,9 @@
 
 namespace phasor::cuda {
 
-// `cpu` takes what devices leave; `left_out`: devices that are not used and why, for the description. Errors: the driver's,
-// where it has no device; INVALID_ARGUMENT for an id that it does not have.
+// `cpu` takes what devices leave; `left_out`: devices that are not used and why, for the description. A device that does not
+// say how much memory is free joins them. Errors: the driver's, where it has no device; UNAVAILABLE where none is left;
+// INVALID_ARGUMENT for an id that it does not have.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::shared_ptr<Driver> driver, std::unique_ptr<Backend> cpu,
                                                          const BackendOptions& options, std::string left_out = {});
 

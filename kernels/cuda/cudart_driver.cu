@@ -1,7 +1,9 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/cudart_driver.h"
+#include "kernels/cuda/cudart_errors.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/launch_params.h"
 
@@ -25,8 +28,13 @@ struct CudartStream {
   cudaStream_t stream = nullptr;
 };
 
+struct CudartEvent {
+  int device = 0;
+  cudaEvent_t event = nullptr;
+};
+
 CudartStream* Of(Driver::Stream stream) { return reinterpret_cast<CudartStream*>(stream); }
-cudaEvent_t Of(Driver::Event event) { return reinterpret_cast<cudaEvent_t>(event); }
+CudartEvent* Of(Driver::Event event) { return reinterpret_cast<CudartEvent*>(event); }
 
 // What this is compiled for; the compiler says it as 750, 800, …
 constexpr std::array kBuiltFor = [] {
@@ -34,52 +42,6 @@ constexpr std::array kBuiltFor = [] {
   for (int& each : architectures) each /= 10;
   return architectures;
 }();
-
-// Errors after which the context cannot be used either, of runtimes newer than the oldest that builds this:
-// cudaErrorContained, cudaErrorTensorMemoryLeak, cudaErrorMpsClientTerminated.
-constexpr int kLostToo[] = {226, 721, 810};
-
-absl::StatusCode CodeOf(cudaError_t error) {
-  for (const int each : kLostToo) {
-    if (static_cast<int>(error) == each) return absl::StatusCode::kAborted;
-  }
-  switch (error) {
-    case cudaErrorMemoryAllocation:
-      return absl::StatusCode::kResourceExhausted;
-    case cudaErrorInsufficientDriver:
-    case cudaErrorNoDevice:
-    case cudaErrorInitializationError:
-    case cudaErrorSystemDriverMismatch:
-    case cudaErrorSystemNotReady:
-    case cudaErrorStubLibrary:
-      return absl::StatusCode::kUnavailable;
-    // The context cannot be used after these.
-    case cudaErrorIllegalAddress:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorHardwareStackError:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorDevicesUnavailable:
-    case cudaErrorContextIsDestroyed:
-    case cudaErrorExternalDevice:
-    case cudaErrorUnknown:
-      return absl::StatusCode::kAborted;
-    default:
-      return absl::StatusCode::kInternal;
-  }
-}
-
-absl::Status StatusOf(cudaError_t error) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  (void)cudaGetLastError();  // an error that does not last must not show in the next call
-  return absl::Status(CodeOf(error), std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error));
-}
 
 // The runtime does not tell how large an allocation is; the driver does, which is not linked but asked for.
 absl::StatusOr<int64_t> BytesFrom(const void* memory) {
@@ -111,17 +73,13 @@ class CudartDriver final : public Driver {
     std::vector<DeviceInfo> devices;
     std::string others;
     for (int id = 0; id < count; ++id) {
-      cudaDeviceProp properties;
-      if (absl::Status status = StatusOf(cudaGetDeviceProperties(&properties, id)); !status.ok()) return status;
-      if (!RunsOn(kBuiltFor, properties.major, properties.minor)) {
-        others += std::string(others.empty() ? "" : ", ") + properties.name + " (compute capability " +
-                  std::to_string(properties.major) + "." + std::to_string(properties.minor) + ")";
-        continue;
-      }
-      devices.push_back({id, properties.name, properties.major, properties.minor,
-                         static_cast<int64_t>(properties.totalGlobalMem), ResidentBlocks(properties)});
+      devices.push_back(Describe(id));
+      const std::string& why_not = devices.back().unusable;
+      if (why_not.empty()) continue;
+      others += (others.empty() ? "" : "; ") + NameOf(devices.back()) + ": " + why_not;
     }
-    if (devices.empty()) return absl::UnavailableError("the kernels are not compiled for " + others);
+    const bool none = std::none_of(devices.begin(), devices.end(), [](const auto& each) { return each.unusable.empty(); });
+    if (none) return absl::UnavailableError(others);
     return devices;
   }
 
@@ -143,18 +101,25 @@ class CudartDriver final : public Driver {
   void Free(int device, std::byte* memory) override {
     if (Select(device).ok()) StatusOf(cudaFree(memory)).IgnoreError();
   }
+  void PinThrough(int device) override { pins_through_.store(device, std::memory_order_relaxed); }
   absl::StatusOr<std::byte*> AllocatePinned(int64_t bytes) override {
     void* memory = nullptr;
+    absl::Status status = SelectPinning();
     // For every device.
-    const cudaError_t error = cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
-    if (absl::Status status = StatusOf(error); !status.ok()) return status;
+    if (status.ok()) status = StatusOf(cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable));
+    if (!status.ok()) return status;
     return static_cast<std::byte*>(memory);
   }
-  void FreePinned(std::byte* memory) override { StatusOf(cudaFreeHost(memory)).IgnoreError(); }
+  void FreePinned(std::byte* memory) override {
+    if (SelectPinning().ok()) StatusOf(cudaFreeHost(memory)).IgnoreError();
+  }
   absl::Status Pin(std::byte* memory, int64_t bytes) override {
+    if (absl::Status status = SelectPinning(); !status.ok()) return status;
     return StatusOf(cudaHostRegister(memory, static_cast<size_t>(bytes), cudaHostRegisterPortable));
   }
-  void Unpin(std::byte* memory) override { StatusOf(cudaHostUnregister(memory)).IgnoreError(); }
+  void Unpin(std::byte* memory) override {
+    if (SelectPinning().ok()) StatusOf(cudaHostUnregister(memory)).IgnoreError();
+  }
 
   absl::StatusOr<DeviceMapping> OpenIpc(int device, std::string_view handle) override {
     cudaIpcMemHandle_t raw;
@@ -189,30 +154,39 @@ class CudartDriver final : public Driver {
   }
   void DestroyStream(Stream stream) override {
     const std::unique_ptr<CudartStream> owned(Of(stream));
-    StatusOf(cudaStreamDestroy(owned->stream)).IgnoreError();
+    if (Select(owned->device).ok()) StatusOf(cudaStreamDestroy(owned->stream)).IgnoreError();
   }
   absl::StatusOr<Event> CreateEvent(int device) override {
-    cudaEvent_t event = nullptr;
+    auto made = std::make_unique<CudartEvent>();
+    made->device = device;
     absl::Status status = Select(device);
     // Whoever waits for it gives its core away.
-    if (status.ok()) status = StatusOf(cudaEventCreateWithFlags(&event, cudaEventBlockingSync));
+    if (status.ok()) status = StatusOf(cudaEventCreateWithFlags(&made->event, cudaEventBlockingSync));
     if (!status.ok()) return status;
-    return Event{reinterpret_cast<uintptr_t>(event)};
+    return Event{reinterpret_cast<uintptr_t>(made.release())};
   }
-  void DestroyEvent(Event event) override { StatusOf(cudaEventDestroy(Of(event))).IgnoreError(); }
+  void DestroyEvent(Event event) override {
+    const std::unique_ptr<CudartEvent> owned(Of(event));
+    if (Select(owned->device).ok()) StatusOf(cudaEventDestroy(owned->event)).IgnoreError();
+  }
 
   absl::Status Record(Event event, Stream stream) override {
     if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
-    return StatusOf(cudaEventRecord(Of(event), Of(stream)->stream));
+    return StatusOf(cudaEventRecord(Of(event)->event, Of(stream)->stream));
   }
   absl::Status Wait(Stream stream, Event event) override {
     if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
-    return StatusOf(cudaStreamWaitEvent(Of(stream)->stream, Of(event), 0));
+    return StatusOf(cudaStreamWaitEvent(Of(stream)->stream, Of(event)->event, 0));
   }
-  absl::Status Synchronize(Event event) override { return StatusOf(cudaEventSynchronize(Of(event))); }
+  absl::Status Synchronize(Event event) override {
+    if (absl::Status status = Select(Of(event)->device); !status.ok()) return status;
+    return StatusOf(cudaEventSynchronize(Of(event)->event));
+  }
   absl::StatusOr<double> Seconds(Event from, Event to) override {
     float milliseconds = 0;
-    if (absl::Status status = StatusOf(cudaEventElapsedTime(&milliseconds, Of(from), Of(to))); !status.ok()) return status;
+    absl::Status status = Select(Of(to)->device);
+    if (status.ok()) status = StatusOf(cudaEventElapsedTime(&milliseconds, Of(from)->event, Of(to)->event));
+    if (!status.ok()) return status;
     return milliseconds * 1e-3;
   }
 
@@ -234,12 +208,47 @@ class CudartDriver final : public Driver {
     return static_cast<int64_t>(properties.multiProcessorCount) * properties.maxThreadsPerMultiProcessor / kBlockThreads;
   }
 
+  // Asks for properties alone, which needs no context.
+  static DeviceInfo Describe(int id) {
+    DeviceInfo info;
+    info.id = id;
+    cudaDeviceProp properties;
+    if (absl::Status status = StatusOf(cudaGetDeviceProperties(&properties, id)); !status.ok()) {
+      info.unusable = std::string(status.message());
+      return info;
+    }
+    info.name = properties.name;
+    info.major = properties.major;
+    info.minor = properties.minor;
+    info.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+    info.resident_blocks = ResidentBlocks(properties);
+    info.uuid = UuidOf(properties.uuid);
+    if (!RunsOn(kBuiltFor, info.major, info.minor)) info.unusable = "the kernels are not compiled for it";
+    return info;
+  }
+
+  // As nvidia-smi and CUDA_VISIBLE_DEVICES write it.
+  static std::string UuidOf(const cudaUUID_t& uuid) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string text = "GPU";
+    for (int i = 0; i < 16; ++i) {
+      if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+      const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+      text += kDigits[byte / 16];
+      text += kDigits[byte % 16];
+    }
+    return text;
+  }
+
   // Whatever the runtime calls it, an unknown handle says nothing of the device: what is asked next does.
   absl::Status NotOpened(int device, cudaError_t error) {
     (void)cudaGetLastError();
     const absl::Status status = FreeBytes(device).status();
     if (!status.ok()) return status;
     if (error == cudaErrorMemoryAllocation) return StatusOf(error);
+    if (error == cudaErrorAlreadyMapped) {
+      return absl::AlreadyExistsError(std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error));
+    }
     return absl::InvalidArgumentError(std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error));
   }
 
@@ -261,16 +270,23 @@ class CudartDriver final : public Driver {
   // The runtime's current device is a thread's own.
   static absl::Status Select(int device) { return StatusOf(cudaSetDevice(device)); }
 
+  absl::Status SelectPinning() const {
+    const int device = pins_through_.load(std::memory_order_relaxed);
+    return device < 0 ? absl::OkStatus() : Select(device);
+  }
+
   static absl::Status Copy(Stream stream, void* to, int64_t to_pitch, const void* from, int64_t from_pitch,
                            const Strip& strip, cudaMemcpyKind kind) {
     if (absl::Status status = Select(Of(stream)->device); !status.ok()) return status;
-    if (strip.rows == 1) {
-      return StatusOf(cudaMemcpyAsync(to, from, static_cast<size_t>(strip.row_bytes), kind, Of(stream)->stream));
+    if (strip.rows == 1 || strip.pitch == strip.row_bytes) {
+      return StatusOf(cudaMemcpyAsync(to, from, static_cast<size_t>(strip.bytes()), kind, Of(stream)->stream));
     }
     return StatusOf(cudaMemcpy2DAsync(to, static_cast<size_t>(to_pitch), from, static_cast<size_t>(from_pitch),
                                       static_cast<size_t>(strip.row_bytes), static_cast<size_t>(strip.rows), kind,
                                       Of(stream)->stream));
   }
+
+  std::atomic<int> pins_through_{-1};
 };
 
 }  // namespace

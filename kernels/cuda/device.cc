@@ -61,13 +61,16 @@ void Device::Add(const DeviceTimes& times, int64_t grouped_tasks) {
   }
 }
 
-DeviceStats Device::stats() {
+DeviceStats Device::stats(absl::Status* error) {
   DeviceStats stats;
   stats.id = info_.id;
   stats.name = info_.name;
   stats.compute_capability = absl::StrCat(info_.major, ".", info_.minor);
+  stats.uuid = info_.uuid;
   stats.total_bytes = info_.total_bytes;
-  stats.free_bytes = driver_->FreeBytes(info_.id).value_or(0);
+  const auto free = driver_->FreeBytes(info_.id);
+  *error = free.status();
+  stats.free_bytes = free.value_or(0);
   const DeviceMemory::Stats memory = memory_.stats();
   stats.used_bytes = memory.used_bytes;
   stats.kept_bytes = memory.kept_bytes;

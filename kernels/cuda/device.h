@@ -55,7 +55,8 @@ class Device {
   // Bytes of work that was given to the device and has not ended.
   std::atomic<int64_t>& load() { return load_; }
   void Add(const DeviceTimes& times, int64_t grouped_tasks);
-  DeviceStats stats();
+  // `error`: what the driver says when it is asked how much memory is free, which is where the loss of an idle device shows.
+  DeviceStats stats(absl::Status* error);
 
  private:
   void GiveBack(std::unique_ptr<Lane> lane);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "kernels/backend.h"
 #include "kernels/cuda/driver.h"
 
 namespace phasor::cuda {
@@ -17,10 +18,12 @@ struct UsableDevices {
   std::string left_out;  // the others and why, for people; empty: none
 };
 
-// Of `wanted` (empty: all that there are) those on which a kernel gives the right bits, from host memory to host memory.
-// Another process may have a device for itself, or it may be broken, though the driver lists it. Errors: UNAVAILABLE where
-// none does, or one that was wanted by its id does not; INVALID_ARGUMENT for an id that there is not; the driver's.
-absl::StatusOr<UsableDevices> FindUsableDevices(const std::shared_ptr<Driver>& driver, const std::vector<int>& wanted);
+// Of `wanted` (empty: all that there are) those on which kernels (of biases, tables and rotations) give the reference's
+// bits, from host memory to host memory. Another process may have a device for itself, or it may be broken, though the
+// driver lists it. Errors: UNAVAILABLE where none does, or one that was wanted by its id does not; INVALID_ARGUMENT for an
+// id that there is not; the driver's.
+absl::StatusOr<UsableDevices> FindUsableDevices(const std::shared_ptr<Driver>& driver, const std::vector<int>& wanted,
+                                                const Backend& reference);
 
 }  // namespace phasor::cuda
 

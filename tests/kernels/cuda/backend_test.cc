@@ -217,6 +217,45 @@ TEST(CudaBackendTest, WhateverMemoryThereIsTheWorkIsDone) {
   EXPECT_GT(on_cpu, 0);
 }
 
+TEST(CudaBackendTest, ALossShowsInTheFiguresOfAnIdleDevice) {
+  BackendOptions options;
+  int lost = 0;
+  options.on_device_lost = [&](const absl::Status& status) {
+    ++lost;
+    EXPECT_EQ(status.message(), "fakeError");
+  };
+  OnFake s({}, options);
+  s.driver->FailCall(1, absl::InternalError("passing"));
+  EXPECT_EQ(s.backend->stats().device_lost, 0);
+  EXPECT_EQ(lost, 0);
+  s.driver->FailCall(1, absl::AbortedError("fakeError"));
+  EXPECT_EQ(s.backend->stats().device_lost, 1);
+  EXPECT_EQ(lost, 1);
+  Matrix m(1, 1500, 1500);
+  EXPECT_TRUE(absl::IsUnavailable(s.backend->Run(m.task, m.rows(), nullptr)));
+  EXPECT_EQ(s.backend->stats().device_lost, 1);
+  EXPECT_EQ(lost, 1);
+}
+
+// Nor is one that fails while memory is pinned a slow copy and nothing else.
+TEST(CudaBackendTest, PinningThatFails) {
+  BackendOptions options;
+  int lost = 0;
+  options.on_device_lost = [&](const absl::Status&) { ++lost; };
+  OnFake s({}, options);
+  std::vector<std::byte> block(4096);
+  const auto pinning = s.backend->pinning();
+  s.driver->FailCall(1, absl::ResourceExhaustedError("fakeErrorMemoryAllocation"));
+  EXPECT_FALSE(pinning->Pin(block.data(), 4096));
+  EXPECT_TRUE(pinning->Pin(block.data(), 4096));
+  pinning->Unpin(block.data());
+  EXPECT_EQ(s.backend->stats().unpinned, 1);
+  EXPECT_EQ(lost, 0);
+  s.driver->FailCall(1, absl::AbortedError("fakeError"));
+  EXPECT_FALSE(pinning->Pin(block.data(), 4096));
+  EXPECT_EQ(lost, 1);
+}
+
 // A tensor rotated where it lies must not be rotated twice: once output may have been written, nothing else does the work.
 TEST(CudaBackendTest, WorkInPlaceIsDoneOnceWhateverFails) {
   constexpr int64_t kTokens = 3000, kHeads = 4, kPairs = 64;
@@ -301,7 +340,8 @@ TEST(CudaBackendTest, TheDeviceWithTheLeastToDoIsChosen) {
   options.devices = {0, 2};
   OnFake s(fake, options);
   ASSERT_EQ(s.backend->stats().devices.size(), 2u);
-  EXPECT_THAT(s.backend->description(), testing::HasSubstr("2: Fake (compute capability 9.0)"));
+  EXPECT_EQ(s.backend->stats().devices[1].uuid, "GPU-fa4e-2");
+  EXPECT_THAT(s.backend->description(), testing::HasSubstr("2: Fake (compute capability 9.0, GPU-fa4e-2)"));
   options.devices = {3};
   const auto unknown = MakeCudaBackend(s.driver, *CreateBackend("cpu"), options);
   EXPECT_EQ(unknown.status().message(), "device: given 3; allowed: 0 … 2");

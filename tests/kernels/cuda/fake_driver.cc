@@ -17,6 +17,7 @@ struct FakeStream {
   std::deque<std::function<bool(bool run)>> queue;  // run false: whether it can; true: does it
 };
 struct FakeEvent {
+  int device = 0;
   int64_t recorded = 0, happened = 0;
 };
 
@@ -50,7 +51,10 @@ FakeDriver::~FakeDriver() {
 std::string FakeDriver::Export(int device, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   const int64_t page = sysconf(_SC_PAGESIZE);
-  Foreign foreign{device, nullptr, bytes, (bytes + page - 1) / page * page};
+  Foreign foreign;
+  foreign.device = device;
+  foreign.bytes = bytes;
+  foreign.mapped = (bytes + page - 1) / page * page;
   void* const data = mmap(nullptr, static_cast<size_t>(foreign.mapped), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(data, MAP_FAILED);
   foreign.data = static_cast<std::byte*>(data);
@@ -58,6 +62,18 @@ std::string FakeDriver::Export(int device, int64_t bytes) {
   const size_t number = foreign_.size() + 1;
   std::memcpy(handle.data(), &number, sizeof(number));
   foreign_.emplace(handle, foreign);
+  return handle;
+}
+
+std::string FakeDriver::ExportAgain(const std::string& freed) {
+  Unexport(freed);
+  const Foreign old = [&] {
+    const std::lock_guard lock(mutex_);
+    return foreign_.at(freed);
+  }();
+  std::string handle = Export(old.device, old.bytes);
+  const std::lock_guard lock(mutex_);
+  foreign_.at(handle).before = freed;
   return handle;
 }
 
@@ -99,16 +115,19 @@ int64_t FakeDriver::opened() const {
 
 absl::StatusOr<DeviceMapping> FakeDriver::OpenIpc(int device, std::string_view handle) {
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(device); !status.ok()) return status;
   const auto found = foreign_.find(std::string(handle));
   if (found == foreign_.end() || !found->second.is_exported || found->second.device != device) {
     return absl::InvalidArgumentError("fakeErrorInvalidResourceHandle");
   }
+  const auto before = foreign_.find(found->second.before);
+  if (before != foreign_.end() && before->second.opened > 0) return absl::AlreadyExistsError("fakeErrorAlreadyMapped");
   ++found->second.opened;
   return DeviceMapping{found->second.data, found->second.bytes};
 }
 void FakeDriver::CloseIpc(int device, std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  Enter(device);
   for (auto& [handle, foreign] : foreign_) {
     if (foreign.data != memory) continue;
     EXPECT_EQ(foreign.device, device);
@@ -125,6 +144,19 @@ absl::Status FakeDriver::Next() {
   if (fail_at_ == 0 || --fail_at_ > 0) return absl::OkStatus();
   if (IsDeviceLost(failure_)) lost_ = true;
   return failure_;
+}
+
+void FakeDriver::Enter(int device) {
+  current_[std::this_thread::get_id()] = device;
+  if (!options_.taken.contains(device)) contexts_.insert(device);
+}
+absl::Status FakeDriver::Next(int device) {
+  Enter(device);
+  if (absl::Status status = Next(); !status.ok()) return status;
+  return options_.taken.contains(device) ? absl::UnavailableError("fakeErrorDevicesUnavailable") : absl::OkStatus();
+}
+int FakeDriver::PinningDevice() {
+  return pins_through_ >= 0 ? pins_through_ : current_[std::this_thread::get_id()];  // 0 until a thread has chosen one
 }
 
 void FakeDriver::FailCall(int64_t n, absl::Status error) {
@@ -144,6 +176,10 @@ int64_t FakeDriver::launches() const {
   const std::lock_guard lock(mutex_);
   return launches_;
 }
+std::set<int> FakeDriver::contexts() const {
+  const std::lock_guard lock(mutex_);
+  return contexts_;
+}
 int64_t FakeDriver::allocated_bytes(int device) const {
   const std::lock_guard lock(mutex_);
   int64_t sum = 0;
@@ -159,6 +195,8 @@ absl::StatusOr<std::vector<DeviceInfo>> FakeDriver::Devices() {
   std::vector<DeviceInfo> devices;
   for (int id = 0; id < options_.devices; ++id) {
     devices.push_back({id, "Fake", 9, 0, options_.device_bytes, options_.grid.resident_blocks});
+    devices.back().uuid = "GPU-fa4e-" + std::to_string(id);
+    if (options_.unusable.contains(id)) devices.back() = {.id = id, .unusable = "fakeErrorInvalidDevice"};
   }
   return devices;
 }
@@ -166,14 +204,14 @@ absl::StatusOr<std::vector<DeviceInfo>> FakeDriver::Devices() {
 absl::StatusOr<int64_t> FakeDriver::FreeBytes(int device) {
   const int64_t used = allocated_bytes(device);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(device); !status.ok()) return status;
   return options_.device_bytes - used;
 }
 
 absl::StatusOr<std::byte*> FakeDriver::Allocate(int device, int64_t bytes) {
   const int64_t used = allocated_bytes(device);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(device); !status.ok()) return status;
   if (fail_allocations_ > 0) {
     --fail_allocations_;
     return absl::ResourceExhaustedError("fakeErrorMemoryAllocation");
@@ -185,38 +223,45 @@ absl::StatusOr<std::byte*> FakeDriver::Allocate(int device, int64_t bytes) {
 }
 void FakeDriver::Free(int device, std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  Enter(device);
   // As the runtime does: what runs on the device ends first.
   while (Step()) {
   }
   EXPECT_EQ(allocated_[device].erase(memory), 1u);
   Delete(memory);
 }
+void FakeDriver::PinThrough(int device) {
+  const std::lock_guard lock(mutex_);
+  pins_through_ = device;
+}
 absl::StatusOr<std::byte*> FakeDriver::AllocatePinned(int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(PinningDevice()); !status.ok()) return status;
   std::byte* const memory = New(bytes);
   pinned_[memory] = bytes;
   return memory;
 }
 void FakeDriver::FreePinned(std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  Enter(PinningDevice());
   EXPECT_EQ(pinned_.erase(memory), 1u);
   Delete(memory);
 }
 absl::Status FakeDriver::Pin(std::byte* memory, int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(PinningDevice()); !status.ok()) return status;
   EXPECT_TRUE(pinned_.emplace(memory, bytes).second);
   return absl::OkStatus();
 }
 void FakeDriver::Unpin(std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  Enter(PinningDevice());
   EXPECT_EQ(pinned_.erase(memory), 1u);
 }
 
 absl::StatusOr<Driver::Stream> FakeDriver::CreateStream(int device) {
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(device); !status.ok()) return status;
   auto* const stream = new FakeStream{device, {}};
   streams_.insert(stream);
   return Stream{reinterpret_cast<uintptr_t>(stream)};
@@ -224,20 +269,23 @@ absl::StatusOr<Driver::Stream> FakeDriver::CreateStream(int device) {
 void FakeDriver::DestroyStream(Stream handle) {
   auto* const stream = Of(handle);
   const std::lock_guard lock(mutex_);
+  Enter(stream->device);
   EXPECT_TRUE(stream->queue.empty() || lost_) << "work left on a stream";
   EXPECT_EQ(streams_.erase(stream), 1u);
   delete stream;
 }
-absl::StatusOr<Driver::Event> FakeDriver::CreateEvent(int) {
+absl::StatusOr<Driver::Event> FakeDriver::CreateEvent(int device) {
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(device); !status.ok()) return status;
   auto* const event = new FakeEvent;
+  event->device = device;
   events_.insert(event);
   return Event{reinterpret_cast<uintptr_t>(event)};
 }
 void FakeDriver::DestroyEvent(Event handle) {
   auto* const event = Of(handle);
   const std::lock_guard lock(mutex_);
+  Enter(event->device);
   EXPECT_EQ(events_.erase(event), 1u);
   delete event;
 }
@@ -246,7 +294,7 @@ absl::Status FakeDriver::Record(Event event_handle, Stream stream_handle) {
   auto* const event = Of(event_handle);
   auto* const stream = Of(stream_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(stream->device); !status.ok()) return status;
   const int64_t number = ++event->recorded;
   stream->queue.push_back([event, number](bool run) {
     if (run) event->happened = number;
@@ -259,7 +307,7 @@ absl::Status FakeDriver::Wait(Stream stream_handle, Event event_handle) {
   auto* const event = Of(event_handle);
   auto* const stream = Of(stream_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(stream->device); !status.ok()) return status;
   const int64_t number = event->recorded;
   stream->queue.push_back([event, number](bool) { return event->happened >= number; });
   return absl::OkStatus();
@@ -285,7 +333,7 @@ bool FakeDriver::Step() {
 absl::Status FakeDriver::Synchronize(Event event_handle) {
   auto* const event = Of(event_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(event->device); !status.ok()) return status;
   const int64_t number = event->recorded;
   while (event->happened < number) {
     if (!Step()) return absl::InternalError("fake: the event can never happen");
@@ -297,7 +345,7 @@ absl::StatusOr<double> FakeDriver::Seconds(Event from_handle, Event to_handle) {
   auto* const from = Of(from_handle);
   auto* const to = Of(to_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(to->device); !status.ok()) return status;
   if (from->recorded == 0 || from->happened < from->recorded || to->happened < to->recorded) {
     ADD_FAILURE() << "time between events that have not happened";
   }
@@ -307,7 +355,7 @@ absl::StatusOr<double> FakeDriver::Seconds(Event from_handle, Event to_handle) {
 absl::Status FakeDriver::CopyIn(Stream stream_handle, const Strip& from, std::byte* to) {
   auto* const stream = Of(stream_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(stream->device); !status.ok()) return status;
   stream->queue.push_back([from, to](bool run) {
     if (run) from.Gather(to);
     return true;
@@ -318,9 +366,12 @@ absl::Status FakeDriver::CopyIn(Stream stream_handle, const Strip& from, std::by
 absl::Status FakeDriver::CopyOut(Stream stream_handle, const std::byte* from, const Strip& to) {
   auto* const stream = Of(stream_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
-  stream->queue.push_back([from, to](bool run) {
-    if (run) to.Scatter(from);
+  if (absl::Status status = Next(stream->device); !status.ok()) return status;
+  const bool wrong = launches_ > 0 && launches_ == options_.wrong_launch;
+  stream->queue.push_back([from, to, wrong](bool run) {
+    if (!run) return true;
+    to.Scatter(from);
+    if (wrong) *to.host ^= std::byte{1};
     return true;
   });
   return absl::OkStatus();
@@ -329,7 +380,7 @@ absl::Status FakeDriver::CopyOut(Stream stream_handle, const std::byte* from, co
 absl::Status FakeDriver::Launch(Stream stream_handle, const KernelParams& params) {
   auto* const stream = Of(stream_handle);
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = Next(); !status.ok()) return status;
+  if (absl::Status status = Next(stream->device); !status.ok()) return status;
   EXPECT_GT(WorksOf(params), 0);
   ++launches_;
   stream->queue.push_back([this, params](bool run) {

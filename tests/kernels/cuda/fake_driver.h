@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/driver.h"
@@ -26,6 +27,9 @@ struct FakeOptions {
   int64_t device_bytes = int64_t{1} << 30;
   HostGrid grid;
   uint64_t seed = 1;
+  int64_t wrong_launch = 0;  // after this launch (1: the first) a bit of what is copied out next is wrong; 0: never
+  std::set<int> unusable;    // devices that are listed so
+  std::set<int> taken;       // devices that other processes have for themselves: no context can be made there
 };
 
 struct FakeStream;
@@ -44,10 +48,16 @@ class FakeDriver final : public Driver {
   int64_t calls() const;
   int64_t allocated_bytes(int device) const;
   int64_t launches() const;
+  // Devices on which this process has a context: what is asked of a device makes one there, for the thread's current one
+  // where none is named.
+  std::set<int> contexts() const;
 
   // Memory of `device` that another process has, as a handle of it. It is there for kernels alone while it is mapped:
   // anybody else who touches it ends the process with SIGSEGV.
   std::string Export(int device, int64_t bytes);
+  // The other process freed that one and got its address again: the handle is new, and opens only when the old one is open
+  // nowhere.
+  std::string ExportAgain(const std::string& freed);
   // The same by a process that sees the bytes: all of the allocation, which goes on.
   std::string Read(const std::string& handle) const;
   void Write(const std::string& handle, std::string_view bytes);
@@ -60,6 +70,7 @@ class FakeDriver final : public Driver {
   absl::StatusOr<int64_t> FreeBytes(int device) override;
   absl::StatusOr<std::byte*> Allocate(int device, int64_t bytes) override;
   void Free(int device, std::byte* memory) override;
+  void PinThrough(int device) override;
   absl::StatusOr<std::byte*> AllocatePinned(int64_t bytes) override;
   void FreePinned(std::byte* memory) override;
   absl::Status Pin(std::byte* memory, int64_t bytes) override;
@@ -80,7 +91,11 @@ class FakeDriver final : public Driver {
 
  private:
   absl::Status Next();  // counts a call, and fails it where a test wants that
-  bool Step();          // one operation of a random stream; false: none can run
+  // The same of a call that needs the device's context; it is the thread's current device then.
+  absl::Status Next(int device);
+  void Enter(int device);  // without a chance to fail
+  int PinningDevice();
+  bool Step();  // one operation of a random stream; false: none can run
 
   struct Foreign {
     int device = 0;
@@ -88,6 +103,7 @@ class FakeDriver final : public Driver {
     int64_t bytes = 0, mapped = 0;  // whole pages
     int64_t opened = 0;
     bool is_exported = true;
+    std::string before;  // the handle of what was at this address
   };
   // Whether the bytes of all that is open (or of one, whatever it is) can be reached.
   void Reach(bool can) const;
@@ -99,6 +115,9 @@ class FakeDriver final : public Driver {
   int64_t calls_ = 0, fail_at_ = 0, fail_allocations_ = 0, launches_ = 0;
   absl::Status failure_;
   bool lost_ = false;
+  std::map<std::thread::id, int> current_;
+  std::set<int> contexts_;
+  int pins_through_ = -1;
   std::map<int, std::map<std::byte*, int64_t>> allocated_;
   std::map<std::byte*, int64_t> pinned_;
   std::map<std::string, Foreign> foreign_;  // by handle

@@ -56,6 +56,21 @@ TEST(InPlaceTest, AnAllocationMayBeOpenSeveralTimes) {
   EXPECT_EQ(on.driver->opened(), 0);
 }
 
+TEST(InPlaceTest, AHandleOfMemoryThatWasFreedAndTakenAgain) {
+  OnFake on;
+  const std::string old = on.driver->Export(0, 4096);
+  const auto first = on.sharing->Open(0, old);
+  ASSERT_TRUE(first.ok());
+  const std::string handle = on.driver->ExportAgain(old);
+  EXPECT_TRUE(absl::IsAlreadyExists(on.sharing->Open(0, handle).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(on.sharing->Open(0, old).status())) << "freed";
+  on.sharing->Close(0, first->data);
+  const auto second = on.sharing->Open(0, handle);
+  ASSERT_TRUE(second.ok()) << second.status();
+  on.sharing->Close(0, second->data);
+  EXPECT_EQ(on.backend->stats().device_lost, 0);
+}
+
 // The other device has less to do, and cannot do it.
 TEST(InPlaceTest, WorkGoesWhereItsMemoryIs) {
   FakeOptions fake;
