@@ -133,7 +133,7 @@ absl::StatusOr<std::shared_ptr<const DeviceAllocation>> DeviceStore::Open(const 
   }
   // One at a time, with the lock held: the driver does no two at once either, and of callers with one handle only the first
   // maps it. Before anything else goes: a handle that stands for nothing takes nobody's place.
-  auto mapping = sharing_->Open(device, handle);
+  auto mapping = Map(device, handle);
   if (!mapping.ok()) {
     ++stats_.refused;
     if (!absl::IsResourceExhausted(mapping.status())) return mapping.status();
@@ -144,6 +144,28 @@ absl::StatusOr<std::shared_ptr<const DeviceAllocation>> DeviceStore::Open(const 
   ++stats_.opened;
   if (nodes_.size() == 1) wake_.notify_all();
   return Touch(nodes_.begin(), owner);
+}
+
+DeviceStore::Nodes DeviceStore::TakeIdleOf(int device) {
+  Nodes idle;
+  for (auto node = nodes_.begin(); node != nodes_.end();) {
+    const auto next = std::next(node);
+    if (node->allocation->device() == device && node->is_idle()) idle.splice(idle.end(), nodes_, node);
+    node = next;
+  }
+  return idle;
+}
+
+absl::StatusOr<DeviceMapping> DeviceStore::Map(int device, std::string_view handle) {
+  auto mapping = sharing_->Open(device, handle);
+  if (!absl::IsAlreadyExists(mapping.status())) return mapping;
+  TakeIdleOf(device).clear();  // closed here, before the second attempt
+  mapping = sharing_->Open(device, handle);
+  if (!absl::IsAlreadyExists(mapping.status())) return mapping;
+  return absl::UnavailableError(absl::StrCat(
+      "what was at the address of this memory was freed while a call worked on it; once that call has ended the "
+      "handle opens: ",
+      mapping.status().message()));
 }
 
 DeviceStore::Nodes DeviceStore::TakeIdle(Clock::time_point since) {

@@ -52,7 +52,8 @@ struct DeviceStoreOptions {
 
 // Thread-safe. What was mapped stays so for a lease after its last use, since mapping takes longer than most calls; and not
 // longer, since the other process's memory is not free again before. Where there is no room, what was used longest ago and
-// is not held goes first.
+// is not held goes first. A process that frees memory within the lease, against the rules, and gets its address again has a
+// new handle that opens only when the old one is closed: then all that is idle on that device goes.
 //
 // `owner`: who calls (RegionAccess::owner). An allocation counts for every owner who named it, each by its own last use and
 // its own calls: an owner at its bound gives up its own, so nobody's use is pushed out by one who takes more and more, and
@@ -77,7 +78,8 @@ class DeviceStore {
   const std::vector<int>& devices() const { return devices_; }
 
   // The allocation that the handle stands for, mapped now or before. Counts as a use. MakeQuotaRefusal when all that the
-  // owner, or all together, may have mapped is in use, or the device has no room; other errors as DeviceSharing::Open.
+  // owner, or all together, may have mapped is in use, or the device has no room; UNAVAILABLE too while a call works on what
+  // lies at its address; other errors as DeviceSharing::Open.
   absl::StatusOr<std::shared_ptr<const DeviceAllocation>> Open(const std::string& owner, int device,
                                                                std::string_view handle);
 
@@ -122,6 +124,9 @@ class DeviceStore {
   Handle Touch(Nodes::iterator node, const std::string& owner);
   // Takes away what has not been used since, and is not held.
   Nodes TakeIdle(Clock::time_point since);
+  // What is idle on that device, whoever used it and when.
+  Nodes TakeIdleOf(int device);
+  absl::StatusOr<DeviceMapping> Map(int device, std::string_view handle);
   void Expire();  // the thread's loop
 
   const DeviceStoreOptions options_;

@@ -33,7 +33,10 @@ class Mapper final : public DeviceSharing {
     ++opens;
     if (!error.ok()) return error;
     EXPECT_EQ(device, 0);
-    std::byte* const data = &memory_[handle[0] % 64 * 4];
+    if (const auto old = replaced_.find(handle[0]); old != replaced_.end() && open_.contains(At(old->second))) {
+      return absl::AlreadyExistsError("mapped");
+    }
+    std::byte* const data = At(handle[0]);
     ++open_[data];
     return DeviceMapping{data, 4};
   }
@@ -41,6 +44,8 @@ class Mapper final : public DeviceSharing {
     const std::lock_guard lock(mutex_);
     if (--open_[data] == 0) open_.erase(data);
   }
+  // Handle `number` is of memory at the address of handle `old`.
+  void Replace(char number, char old) { replaced_[number] = old; }
   size_t open() const {
     const std::lock_guard lock(mutex_);
     return open_.size();
@@ -54,6 +59,9 @@ class Mapper final : public DeviceSharing {
   mutable int opens = 0;
 
  private:
+  std::byte* At(char number) const { return &memory_[number % 64 * 4]; }
+
+  std::map<char, char> replaced_;
   mutable std::mutex mutex_;
   mutable std::array<std::byte, 256> memory_;
   mutable std::map<std::byte*, int> open_;
@@ -227,6 +235,27 @@ TEST(DeviceStoreTest, NobodyNeedsToCallForThat) {
   held.reset();
   for (int i = 0; i < 2000 && mapper->open() > 0; ++i) std::this_thread::sleep_for(milliseconds(5));
   EXPECT_EQ(mapper->open(), 0u);
+}
+
+// Of memory that its process freed within the lease and got again at the same address: what is idle makes way, of whatever
+// handle, and what a call works on is waited for by the caller.
+TEST(DeviceStoreTest, AnAddressThatWasFreedAndTakenAgain) {
+  Fixture f(8);
+  f.mapper->Replace(2, 1);  // 2 opens when 1 is closed
+  f.mapper->Replace(4, 3);
+  Open(f, "a", 1), Open(f, "b", 1);
+  auto held = Open(f, "a", 3);
+  const auto second = Open(f, "a", 2);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(f.store->stats().open, 2) << "2 and 3";
+  EXPECT_TRUE(f.mapper->IsOpen(held->data()));
+  const auto refused = f.store->Open("a", 0, Handle(4));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("once that call has ended the handle opens: mapped"));
+  EXPECT_EQ(f.store->stats().refused, 1);
+  EXPECT_TRUE(f.mapper->IsOpen(held->data()));
+  held.reset();
+  EXPECT_NE(Open(f, "a", 4), nullptr);
 }
 
 TEST(DeviceStoreTest, HoldersOutliveTheStore) {

@@ -6,6 +6,7 @@
 //   server
 //                                  refuses handles (exit code 3)
 //   cuda_ipc_on_device --owner     the second process, spoken to through its standard input and output
+//   cuda_ipc_on_device --small-owner   the same with two small allocations, of which it frees one and takes it again
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,15 +85,38 @@ int Own() {
   return ok ? 0 : 1;
 }
 
+// Two allocations of this size lie in one block of the driver's.
+constexpr size_t kSmallBytes = 4096;
+
+// Sends the handle of an allocation whose first number is `value`.
+bool Lend(float value, void** memory) {
+  cudaIpcMemHandle_t handle;
+  return cudaMalloc(memory, kSmallBytes) == cudaSuccess &&
+         cudaMemcpy(*memory, &value, sizeof value, cudaMemcpyHostToDevice) == cudaSuccess &&
+         cudaDeviceSynchronize() == cudaSuccess && cudaIpcGetMemHandle(&handle, *memory) == cudaSuccess &&
+         WriteAll(STDOUT_FILENO, &handle, sizeof handle);
+}
+
+// Two handles; after a byte the first one's memory is freed and taken again: whether that gave the same address, the new
+// handle; after another byte it ends.
+int OwnSmall() {
+  void *first = nullptr, *second = nullptr, *again = nullptr;
+  char byte = 0;
+  if (!Lend(1, &first) || !Lend(2, &second) || !ReadAll(STDIN_FILENO, &byte, 1)) return 1;
+  if (cudaFree(first) != cudaSuccess || !Lend(3, &again)) return 1;
+  byte = again == first ? 'y' : 'n';
+  return WriteAll(STDOUT_FILENO, &byte, 1) && ReadAll(STDIN_FILENO, &byte, 1) ? 0 : 1;
+}
+
 struct Owner {
-  explicit Owner(const char* program) {
+  explicit Owner(const char* program, const char* mode = "--owner") {
     int down[2], up[2];
     if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0) return;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, down[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO);
-    std::string name(program), flag("--owner");
+    std::string name(program), flag(mode);
     char* const arguments[] = {name.data(), flag.data(), nullptr};
     if (posix_spawn(&pid, program, &actions, nullptr, arguments, environ) != 0) pid = 0;
     posix_spawn_file_actions_destroy(&actions);
@@ -139,6 +164,42 @@ absl::Status Work(const phasor::Backend& backend, void* at, const std::vector<fl
   add.scale = 1.5;
   add.pe = {rows.data(), 0, add.dim};
   return backend.Run(add, {0, kTokens}, nullptr);
+}
+
+// Opens a handle of a number, and looks at it; what is open lies in its way, perhaps: then that is closed first.
+absl::StatusOr<phasor::DeviceMapping> OpenNumber(const phasor::DeviceSharing& sharing, const std::string& handle,
+                                                 float expected, std::optional<phasor::DeviceMapping>* open) {
+  const int device = sharing.devices().front();
+  auto mapped = sharing.Open(device, handle);
+  std::printf("  beside what is open: %s\n", mapped.status().ToString().c_str());
+  if (absl::IsAlreadyExists(mapped.status()) && *open) {
+    sharing.Close(device, (*open)->data);
+    open->reset();
+    mapped = sharing.Open(device, handle);
+  }
+  float value = 0;
+  Check(mapped.ok() && cudaMemcpy(&value, mapped->data, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess &&
+            value == expected,
+        "a small tensor opens, and is the right one", mapped.status().ToString() + " " + std::to_string(value));
+  return mapped;
+}
+
+// Small tensors share a block of memory, and one that is freed comes again with another handle.
+void BorrowSmall(const char* program, const phasor::DeviceSharing& sharing) {
+  const int device = sharing.devices().front();
+  Owner owner(program, "--small-owner");
+  std::string first(phasor::kDeviceHandleBytes, '\0'), second = first, again = first;
+  Check(ReadAll(owner.from, first.data(), first.size()) && ReadAll(owner.from, second.data(), second.size()),
+        "a second process has two small tensors");
+  std::optional<phasor::DeviceMapping> none, open;
+  if (const auto mapped = OpenNumber(sharing, first, 1, &none); mapped.ok()) open = *mapped;
+  if (const auto mapped = OpenNumber(sharing, second, 2, &open); mapped.ok()) sharing.Close(device, mapped->data);
+  char same = 0;
+  Check(WriteAll(owner.to, "x", 1) && ReadAll(owner.from, again.data(), again.size()) && ReadAll(owner.from, &same, 1),
+        "one is freed and taken again", same == 'y' ? "at its address" : "elsewhere");
+  if (const auto mapped = OpenNumber(sharing, again, 3, &open); mapped.ok()) sharing.Close(device, mapped->data);
+  if (open) sharing.Close(device, open->data);
+  Check(WriteAll(owner.to, "x", 1), "the second process is there to the end");
 }
 
 int Probe(const char* program) {
@@ -220,6 +281,7 @@ int Borrow(const char* program) {
   std::vector<float> found(kBytes / 4);
   Check(WriteAll(owner.to, "x", 1) && ReadAll(owner.from, found.data(), kBytes), "the owner reads it");
   Check(std::memcmp(found.data(), expected.data(), kBytes) == 0, "the bits of the reference, and no others are touched");
+  BorrowSmall(program, *sharing);
   Check(backend.stats().device_lost == 0, "the device is well");
   (void)cudaFree(own);
   return failures == 0 ? 0 : 1;
@@ -230,5 +292,6 @@ int Borrow(const char* program) {
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "--owner") return Own();
+  if (mode == "--small-owner") return OwnSmall();
   return mode == "--probe" ? Probe(argv[0]) : Borrow(argv[0]);
 }
