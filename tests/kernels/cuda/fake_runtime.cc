@@ -8,6 +8,10 @@
 
 namespace phasor::cuda {
 
+namespace {
+thread_local int current_device = 0;
+}  // namespace
+
 FakeRuntime& FakeRuntime::Get() {
   static FakeRuntime runtime;
   return runtime;
@@ -21,17 +25,14 @@ void FakeRuntime::Reset(int count) {
   no_context.clear();
   contexts.clear();
   copies.clear();
-  current_.clear();
+  current_device = 0;
 }
 
-void FakeRuntime::Choose(int device) {
-  const std::lock_guard lock(mutex);
-  current_[std::this_thread::get_id()] = device;
-}
+void FakeRuntime::Choose(int device) { current_device = device; }
 
 cudaError_t FakeRuntime::Enter(const std::string& function) {
   const std::lock_guard lock(mutex);
-  const int device = current_[std::this_thread::get_id()];
+  const int device = current_device;
   if (const auto error = no_context.find(device); error != no_context.end()) return error->second;
   contexts.insert(device);
   const auto error = errors.extract(function);

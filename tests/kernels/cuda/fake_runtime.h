@@ -9,7 +9,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace phasor::cuda {
@@ -18,12 +17,12 @@ namespace phasor::cuda {
 class FakeRuntime {
  public:
   static FakeRuntime& Get();
-  void Reset(int devices);
+  void Reset(int devices);  // and the calling thread's current device
 
   // As the runtime does: a thread's current device is 0 until it chooses another, and a call that needs a context makes one
   // there.
   cudaError_t Enter(const std::string& function);
-  void Choose(int device);
+  static void Choose(int device);
 
   int devices = 0;
   std::map<std::string, cudaError_t> errors;  // by function, once each
@@ -31,9 +30,6 @@ class FakeRuntime {
   std::set<int> contexts;           // on which devices this process has one
   std::vector<std::string> copies;  // "1d 4096", "2d 16x3"
   std::mutex mutex;
-
- private:
-  std::map<std::thread::id, int> current_;
 };
 
 }  // namespace phasor::cuda
