@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,8 +43,12 @@ void TuneMalloc() {
   mallopt(M_ARENA_MAX, static_cast<int>(std::max(2u, std::thread::hardware_concurrency() / 4)));
 }
 
-int Fail(const absl::Status& status) {
+// Of a process that ended because a device's state was lost: a supervisor should start it again, perhaps elsewhere.
+constexpr int kDeviceLostExitCode = 3;
+
+int Fail(const absl::Status& status, bool device_lost = false) {
   std::fprintf(stderr, "phasord: %s\n", std::string(status.message()).c_str());
+  if (device_lost) return kDeviceLostExitCode;
   return status.code() == absl::StatusCode::kInternal ? 1 : 2;
 }
 
@@ -55,23 +61,25 @@ void LogConfiguration(const PhasordOptions& options, Logger* logger) {
   }
 }
 
-// Ends the process after `limit`: a drain that gets stuck must not need anybody to notice.
-void ExitAfter(std::chrono::milliseconds limit) {
-  std::thread([limit] {
+// Ends the process with `code` after `limit`: a drain that gets stuck must not need anybody to notice.
+void ExitAfter(std::chrono::milliseconds limit, int code) {
+  std::thread([limit, code] {
     std::this_thread::sleep_for(limit);
     std::fputs("phasord: the drain is stuck, giving up\n", stderr);
-    _exit(1);
+    _exit(code);
   }).detach();
 }
 
-// Of a process that ended because a device's state was lost: a supervisor should start it again, perhaps elsewhere.
-constexpr int kDeviceLostExitCode = 3;
+// Work on a device takes one of the hardware's connections for each of its streams, which share them where they are fewer:
+// then one call's work waits for another's. The runtime reads it when it first asks for a device.
+void AskForDeviceConnections() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
 // Serves until a signal, then drains.
 void ServeAndDrain(const PhasordOptions& options, Server* server, Logger* logger) {
   const int number = WaitForSignal();
   ExitOnNextSignal();
-  ExitAfter(options.drain_delay + options.drain_grace + std::chrono::seconds(30));
+  ExitAfter(options.drain_delay + options.drain_grace + std::chrono::seconds(30),
+            server->device_lost() ? kDeviceLostExitCode : 1);
   logger->Event(LogLevel::kInfo, "draining",
                 {{"signal", number == SIGTERM ? std::string_view("SIGTERM") : std::string_view("SIGINT")},
                  {"delay_ms", static_cast<int64_t>(options.drain_delay.count())},
@@ -112,11 +120,15 @@ int Run(int argc, char** argv, const BackendMaker& make_backend, std::function<i
   options.server.make_backend = make_backend;
   options.server.refused_connections = std::move(refused_connections);
   // The way out is that of a signal: health turns off, calls end, then the process.
-  options.server.on_device_lost = [] { kill(getpid(), SIGTERM); };
+  const auto device_lost = std::make_shared<std::atomic<bool>>(false);
+  options.server.on_device_lost = [device_lost] {
+    device_lost->store(true);
+    kill(getpid(), SIGTERM);
+  };
   auto server = Server::Start(options.server, logger);
   if (!server.ok()) {
     logger->Event(LogLevel::kError, "cannot start", {{"reason", ToStd(server.status().message())}});
-    return Fail(server.status());
+    return Fail(server.status(), device_lost->load());
   }
   if (options.print_metrics) {
     std::fputs((*server)->ScrapeMetrics().c_str(), stdout);
@@ -135,6 +147,7 @@ int Run(int argc, char** argv, const BackendMaker& make_backend, std::function<i
 int RunPhasord(int argc, char** argv, const BackendMaker& make_backend, std::function<int64_t()> refused_connections) {
   BlockSignals();
   TuneMalloc();
+  AskForDeviceConnections();
   // Held until the process ends: gRPC's last shutdown joins a thread of its own that polls for up to ten seconds after a
   // large message was sent, with nothing left to do.
   grpc_init();

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -38,7 +39,8 @@ using ::testing::HasSubstr;
 // The process with a fake device, on a free port. `lose_at`: the call to the driver that loses it.
 class FakeDevicePhasord {
  public:
-  explicit FakeDevicePhasord(int64_t lose_at) : log_path_(absl::StrCat(testing::TempDir(), "/fake-device-XXXXXX")) {
+  explicit FakeDevicePhasord(int64_t lose_at, std::vector<std::string> more = {})
+      : log_path_(absl::StrCat(testing::TempDir(), "/fake-device-XXXXXX")) {
     const int log = mkstemp(log_path_.data());
     int out[2];
     EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
@@ -50,6 +52,7 @@ class FakeDevicePhasord {
     std::vector<std::string> arguments = {FAKE_DEVICE_PHASORD,    absl::StrCat(lose_at), "--listen=127.0.0.1:0",
                                           "--metrics-listen=off", "--threads=1",         "--drain-delay=1500ms",
                                           "--drain-grace=1s"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
@@ -59,7 +62,8 @@ class FakeDevicePhasord {
     close(log);
     lines_ = fdopen(out[0], "r");
     char line[256] = "";
-    EXPECT_NE(std::fgets(line, sizeof line, lines_), nullptr);
+    started_ = std::fgets(line, sizeof line, lines_) != nullptr;
+    if (!started_) return;
     const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" :\n"), absl::SkipEmpty());
     int port = 0;
     EXPECT_TRUE(!words.empty() && absl::SimpleAtoi(words.back(), &port)) << line;
@@ -75,6 +79,7 @@ class FakeDevicePhasord {
     unlink(log_path_.c_str());
   }
 
+  bool started() const { return started_; }
   void Terminate() { kill(pid_, SIGTERM); }
   // How it ends; −1 where it does not by itself, within a minute.
   int ExitCode() {
@@ -104,6 +109,7 @@ class FakeDevicePhasord {
   std::string log_path_;
   pid_t pid_ = 0;
   FILE* lines_ = nullptr;
+  bool started_ = false;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::PositionService::Stub> position_;
 };
@@ -140,6 +146,33 @@ TEST(FakeDevicePhasordTest, AnswersNameThePlaceOfWork) {
   EXPECT_EQ(CheckHealth(server.channel(), ""), HealthCheckResponse::SERVING);
   server.Terminate();
   EXPECT_EQ(server.ExitCode(), 0) << server.Log();
+  EXPECT_THAT(server.Log(), HasSubstr("connections: 32"));
+}
+
+// Nobody calls: who asks for metrics notices.
+TEST(FakeDevicePhasordTest, AnIdleServerNoticesWhenItsMetricsAreRead) {
+  const auto driver = std::make_shared<cuda::FakeDriver>(cuda::FakeOptions{});
+  std::atomic<int> lost{0};
+  ServerOptions options = LoopbackOptions();
+  options.make_backend = [driver](const BackendOptions& devices) {
+    return cuda::MakeCudaBackend(driver, *CreateBackend("cpu"), devices);
+  };
+  options.on_device_lost = [&] { ++lost; };
+  TestServer server(options);
+  EXPECT_EQ(server.Metric("phasor_device_errors_total{kind=\"lost\"}"), 0);
+  EXPECT_EQ(lost, 0);
+  driver->FailCall(1, absl::AbortedError("fakeErrorEccUncorrectable"));
+  EXPECT_EQ(server.Metric("phasor_device_errors_total{kind=\"lost\"}"), 1);
+  EXPECT_EQ(server.Metric("phasor_device_errors_total{kind=\"lost\"}"), 1);
+  EXPECT_EQ(lost, 1);
+}
+
+// A table that is made before the server listens.
+TEST(FakeDevicePhasordTest, ALossAtTheStartHasThatCodeToo) {
+  FakeDevicePhasord server(30, {R"(--warm=dtype=f32,positions=4096,{"rope": {"headDim": 128}})"});
+  EXPECT_FALSE(server.started());
+  EXPECT_EQ(server.ExitCode(), 3) << server.Log();
+  EXPECT_THAT(server.Log(), HasSubstr("device lost"));
 }
 
 TEST(FakeDevicePhasordTest, ALostDeviceEndsTheProcessWithACodeOfItsOwn) {

@@ -2,7 +2,8 @@
 //
 //   fake_device_phasord CALL [FLAG…]    call number CALL to the driver loses the device; 0: none does
 //
-// Ends as phasord does, but for 70 where the driver was used wrongly; says on standard error how many calls it had.
+// Ends as phasord does, but for 70 where the driver was used wrongly; says on standard error how many calls it had, and how
+// many connections to a device a runtime would have been asked for.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -28,6 +29,8 @@ int main(int argc, char** argv) {
     return phasor::cuda::MakeCudaBackend(driver, *phasor::CreateBackend("cpu"), options);
   });
   std::fprintf(stderr, "calls to the driver: %ld\n", static_cast<long>(driver->calls()));
+  const char* const connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  std::fprintf(stderr, "connections: %s\n", connections == nullptr ? "none" : connections);
   driver.reset();
   return testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? 70 : code;
 }
