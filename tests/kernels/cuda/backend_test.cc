@@ -202,7 +202,7 @@ TEST(CudaBackendTest, WhateverMemoryThereIsTheWorkIsDone) {
   task.cos = table.data();
   task.sin = table.data() + table.size() / 2;
   int on_device = 0, on_cpu = 0;
-  for (int64_t budget = int64_t{10} << 20; budget < (int64_t{22} << 20); budget += int64_t{64} << 10) {
+  for (int64_t budget = int64_t{10} << 20; budget < (int64_t{22} << 20); budget += int64_t{512} << 10) {
     BackendOptions options;
     options.device_bytes = budget;
     OnFake s({}, options);
