@@ -98,7 +98,8 @@ absl::Status CheckListenAddresses(std::string_view flag, const std::vector<std::
       if (absl::Status status = CheckUnixForm(flag, address); !status.ok()) return status;
       // However it is spelled: the later listener would take the socket from the earlier one.
       std::error_code failed;
-      const std::filesystem::path place = std::filesystem::weakly_canonical(UnixPath(address), failed);
+      const std::filesystem::path place =
+          std::filesystem::weakly_canonical(std::filesystem::absolute(UnixPath(address), failed), failed);
       if (!paths.insert(failed ? std::string(UnixPath(address)) : place.string()).second)
         return BadAddress(flag, address, "every path once");
     } else if (loopback && !IsLoopback(address)) {

@@ -254,6 +254,13 @@ TEST(CheckOptionsTest, AddressesAndWarmList) {
   EXPECT_FALSE(CheckOptions(options).ok());
   options.listen = {"[::1]:0"};
   EXPECT_TRUE(CheckOptions(options).ok());
+  for (const char* again : {"unix:x.sock", "unix:./x.sock"}) {
+    options.listen = {"unix:x.sock", again};
+    EXPECT_THAT(std::string(CheckOptions(options).message()), AllOf(HasSubstr(again), HasSubstr("every path once")));
+  }
+  options.listen = {"unix:x.sock", "unix:y.sock"};
+  EXPECT_TRUE(CheckOptions(options).ok()) << CheckOptions(options);
+  options.listen = {"[::1]:0"};
   options.admin_listen = {"0.0.0.0:50052"};
   EXPECT_THAT(std::string(CheckOptions(options).message()), AllOf(HasSubstr("--admin-listen"), HasSubstr("loopback")));
   options.admin_listen = {"unix:/tmp/x"};
